@@ -393,7 +393,7 @@ int sched_migrate_task(u64 *context)
 
 		if (last_ns < account->blame_ns || last_ns > now_ns)
 			last_ns = account->blame_ns;
-		run_describe(&run, running, BPF_CORE_READ(running, tgid));
+		run_describe(&run, running, BPF_CORE_READ(running, tgid), now_ns);
 		blame_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid, NULL);
 		if (last_ns > account->blame_ns) {
 			struct wait wait = {

@@ -13,6 +13,7 @@ enum culprit {
 	CULPRIT_UNKNOWN = 4, /* a missed event, or more switches than the ring holds */
 	CULPRIT_OUTSIDE = 5, /* a process that the exporter's pid namespace does not show: another pod's, or the kernel's */
 	CULPRIT_HYPERVISOR = 6, /* steal: the hypervisor ran something else on the physical CPU */
+	CULPRIT_EXPORTER = 7, /* the exporter that loaded the programs */
 };
 
 /* Which kind of thread waited. */
@@ -26,10 +27,11 @@ struct blame_key {
 	__u32 process; /* number of the victim, or of a worker's parent */
 	__u16 victim;
 	__u16 culprit;
-	__u32 tgid; /* of CULPRIT_TASK, in the machine's pid namespace; else 0 */
-	__u32 padding;
+	__u32 tgid; /* of CULPRIT_TASK and CULPRIT_EXPORTER, in the machine's pid namespace; else 0 */
+	__u32 ancestor_tgid; /* of a short-lived CULPRIT_TASK: its nearest ancestor that is not short-lived; else 0 */
 	__u64 cgroup_id; /* on cgroup v1 in the hierarchy of the cpu controller */
 	char comm[16];	 /* of the culprit's process when it was first charged */
+	char ancestor_comm[16];
 };
 
 #endif

@@ -18,6 +18,8 @@ struct settings {
 	__u32 gpu_majors[GPU_MAJORS]; /* device numbers of the GPU driver; 0: none */
 	__u32 is_confined; /* the pid namespace is not the machine's: tasks outside it are ignored */
 	__u64 loaded_ns;   /* when the programs were loaded, CLOCK_BOOTTIME */
+	__u32 exporter_tgid; /* in the exporter's own pid namespace */
+	__u32 padding;
 };
 
 #endif

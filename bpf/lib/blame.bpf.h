@@ -46,7 +46,6 @@ __noinline int blame_nobody(struct thread *thread, u32 culprit, u64 ns)
 	return 0;
 }
 
-#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 #define NEIGHBOURS 16	    /* CPUs that are searched: the aligned block of this size around the CPU */
 #define LEAST_WAIT_NS 20000 /* shorter waits are not worth the search */
 
@@ -84,7 +83,7 @@ __noinline int blame_find_other(struct thread *thread, struct wait *wait, struct
 
 		if (!tgid || tgid == wait->tgid || BPF_CORE_READ(task, flags) & PF_KTHREAD)
 			continue;
-		run_describe(found, task, tgid);
+		run_describe(found, task, tgid, wait->until_ns);
 		return 1;
 	}
 	return 0;
@@ -116,12 +115,16 @@ __noinline int blame_run(struct thread *thread, struct run *run, u64 ns, u32 tgi
 	struct blame_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
-		.culprit = is_own ? CULPRIT_OWN : CULPRIT_TASK,
+		.culprit = is_own ? CULPRIT_OWN : run->is_exporter ? CULPRIT_EXPORTER : CULPRIT_TASK,
 		.tgid = is_own ? 0 : run->tgid, /* one row for dozens of workers */
 		.cgroup_id = run->cgroup_id,
 	};
 
 	__builtin_memcpy(key.comm, run->comm, sizeof(key.comm));
+	if (key.culprit == CULPRIT_TASK && run->ancestor_tgid) {
+		key.ancestor_tgid = run->ancestor_tgid;
+		__builtin_memcpy(key.ancestor_comm, run->ancestor_comm, sizeof(key.ancestor_comm));
+	}
 	blame_add(&key, ns);
 	return 0;
 }

@@ -232,6 +232,7 @@ struct task_struct {
 	unsigned int in_memstall : 1;
 	int exit_code; /* as wait(2) returns it */
 	int tgid;
+	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;

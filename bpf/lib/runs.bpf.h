@@ -13,6 +13,10 @@
 
 #define RUNS 64
 #define OUTSIDE (~0U) /* tgid of a task that is_outside() */
+#define SHORT_LIVED_NS 10000000000ULL /* a younger process may be one of many */
+#define ANCESTORS 8
+#define INIT 1
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 
 struct run {
 	u64 end_ns;
@@ -20,7 +24,10 @@ struct run {
 	u64 cgroup_id;
 	u32 tgid;  /* 0: idle; or OUTSIDE */
 	u32 group; /* job that the task belongs to; 0: not tracked */
+	u32 ancestor_tgid; /* of a short-lived process; else 0 */
+	u32 is_exporter;
 	char comm[16];
+	char ancestor_comm[16];
 };
 
 struct cpu_runs {
@@ -68,10 +75,49 @@ static __always_inline u64 cgroup_of(struct task_struct *task)
 	return CONTROLLER_GROUP(task, cpu_cgrp_id);
 }
 
+static __always_inline bool is_exporter(struct task_struct *task, u32 tgid)
+{
+	u32 zero = 0;
+	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
+
+	return own && own->exporter_tgid == (own->is_confined ? visible_tid(BPF_CORE_READ(task, group_leader)) : tgid);
+}
+
+static __always_inline bool is_short_lived(struct task_struct *task, u64 now_ns)
+{
+	return (s64)(now_ns - BPF_CORE_READ(task, group_leader, start_time)) < (s64)SHORT_LIVED_NS;
+}
+
+/* The nearest ancestor of a task that is not short-lived; of too many generations the last one that was looked at. */
+__noinline int run_find_ancestor(struct run *run, u64 address, u64 now_ns)
+{
+	struct task_struct *task = (void *)address, *ancestor = NULL;
+
+	if (!run)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (u32 i = 0; i < ANCESTORS; i++)
+	{
+		task = BPF_CORE_READ(task, real_parent, group_leader);
+		u32 tgid = BPF_CORE_READ(task, tgid);
+
+		if (!tgid || is_outside(task))
+			break;
+		ancestor = task;
+		run->ancestor_tgid = tgid;
+		if (tgid == INIT || !is_short_lived(task, now_ns))
+			break;
+	}
+	if (ancestor)
+		BPF_CORE_READ_STR_INTO(&run->ancestor_comm, ancestor, comm);
+	return 0;
+}
+
 /* Fills in which task ran. */
-static __always_inline void run_describe(struct run *run, struct task_struct *task, u32 tgid)
+static __always_inline void run_describe(struct run *run, struct task_struct *task, u32 tgid, u64 now_ns)
 {
 	run->tgid = tgid;
+	run->ancestor_tgid = 0;
+	run->is_exporter = 0;
 	if (!tgid)
 		return;
 	if (is_outside(task)) {
@@ -79,7 +125,10 @@ static __always_inline void run_describe(struct run *run, struct task_struct *ta
 		return;
 	}
 	run->cgroup_id = cgroup_of(task);
+	run->is_exporter = is_exporter(task, tgid);
 	BPF_CORE_READ_STR_INTO(&run->comm, task, group_leader, comm);
+	if (is_short_lived(task, now_ns) && !(BPF_CORE_READ(task, flags) & PF_KTHREAD))
+		run_find_ancestor(run, (u64)task, now_ns);
 }
 
 /* Records that `task` has run on this CPU until now. */
@@ -91,7 +140,7 @@ static __always_inline void write_run(struct cpu_runs *cpu, struct task_struct *
 	run->irq_ns = cpu->irq_ns;
 	cpu->irq_ns = 0;
 	run->group = group;
-	run_describe(run, task, task->tgid);
+	run_describe(run, task, task->tgid, now_ns);
 	barrier();
 	cpu->written++;
 }

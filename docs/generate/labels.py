@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.accounting.culprits import MAX_CULPRITS
+from exporter.accounting.culprit_names import MAX_NAMED
+from exporter.catalog.sched import MAX_CULPRITS
 from exporter.config.collectors import COLLECTORS
 from exporter.kernel.abi import COMMUNICATOR_ORDINALS, DropReason
 
@@ -64,7 +65,9 @@ LABEL_MEANINGS = {
     "engine": "`vllm`, `sglang`, `tgi` (Text Generation Inference) or `triton` (the inference server, not the compiler) for a"
     " serving engine, `pytorch` for any other program that has libtorch mapped. Workers have the value of their engine.",
     "chain_id": "32 hexadecimal digits, which are also the trace id.",
-    "culprit": f"The name of the program that held the CPU, at most {MAX_CULPRITS} for each workload, `other` for the rest;"
+    "culprit": f"The name of the program that held the CPU: for each workload the {MAX_NAMED} with the largest recent time,"
+    f" `other` for the rest; at most {MAX_CULPRITS} have a series. `make (children)` or a systemd unit, pod or container"
+    " stands for many short-lived programs; `gpu-stall-exporter` is the exporter itself;"
     " `outside` for one that may not be named; `hypervisor` for CPU time that a virtual machine did not get (steal); empty where"
     " a cause has no culprit.",
     "blocked_on": "What a step thread slept on: `lock`, `pipe`, `socket`, `poll` or `other`.",

@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 from exporter.accounting.attribution import LostTime, WakeupPaths
 from exporter.accounting.cadence import Cadence
-from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED, Culprits, culprit_name
+from exporter.accounting.culprit_names import CulpritNames
+from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
 from exporter.accounting.progress import NO_PROGRESS, Standing, WorkloadProgress
 from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
+from exporter.accounting.short_lived import NameOfGroup, ShortLived, no_names
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
@@ -71,11 +73,11 @@ class _Changes(NamedTuple):
 class _Process:
     """Accounts of one process."""
 
-    def __init__(self, number: int, culprits: Culprits) -> None:
+    def __init__(self, number: int, culprits: CulpritNames, short_lived: ShortLived) -> None:
         self.owner: Hashable = number
         self.exposed = ExposedLoss()
         self.feeding = FeedingLoss()
-        self.loss = LostTime(lambda name, charged_ns: culprits.label(self.owner, name, charged_ns))
+        self.loss = LostTime(lambda charged, now_ns: culprits.labels(self.owner, charged, now_ns), short_lived.name_of)
         self.threads = ThreadTime()
         self.cadence = Cadence()
         self.wakeup_paths: WakeupPaths = {}
@@ -101,9 +103,10 @@ class _Process:
 class Accountant:
     """Accounts of all processes: made at the first update that has a process, dropped by forget()."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_of_group: NameOfGroup = no_names) -> None:
         self._processes: dict[int, _Process] = {}
-        self._culprits = Culprits()
+        self._culprits = CulpritNames()
+        self._short_lived = ShortLived(name_of_group)
         self._self_check = SelfCheck()
         self._charged: Growth[BlameKey] = Growth()
         self._disks = DiskBlame()
@@ -144,11 +147,12 @@ class Accountant:
         charges: dict[int, dict[BlameKey, int]] = {}
         for blamed, charged_ns in self._charged.since(waits.blame).items():
             charges.setdefault(blamed.process, {})[blamed] = charged_ns
+        self._short_lived.observe((key for of_process in charges.values() for key in of_process), now_ns)
         disks = self._disks.update(waits.disk_waits, waits.disk_users)
         stalls = _open_stalls(waits.threads if isinstance(waits, Accounts) else threads)
         for number, owner in owners.items():
             if number not in self._processes:
-                self._processes[number] = _Process(number, self._culprits)
+                self._processes[number] = _Process(number, self._culprits, self._short_lived)
             self._processes[number].owner = owner
         for number in waits.cadence.keys() & owners.keys():
             self._processes[number].cadence.update(waits.cadence[number])
@@ -167,8 +171,15 @@ class Accountant:
                 disks.get(number, {}),
             )
             self._processes[number].update(changes, now_ns, is_blame_read=is_blame_read)
+        self._end_names()
         self.moved = frozenset(busy.union(waits.cadence))
         self._pending = {number for number in busy & owners.keys() if not self._processes[number].loss.is_at_rest}
+
+    def _end_names(self) -> None:
+        for owner, culprit in self._culprits.take_ended():
+            for process in self._processes.values():
+                if process.owner == owner:
+                    process.loss.end_name(culprit)
 
     def _wakeup_paths_of(self, rows: Mapping[WakeupKey, WakeupRow]) -> dict[int, WakeupPaths]:
         """By process; the same object as last time when nothing has changed."""
@@ -236,8 +247,9 @@ class Accountant:
         """Processes with a culprit's name that held CPUs this process waited for: at most five, the largest share first."""
         charged: dict[int, int] = {}
         for key, ns in self._blame.items():
-            if key.process == number and key.tgid and culprit_name(key) == culprit:
-                charged[key.tgid] = charged.get(key.tgid, 0) + ns
+            if key.process == number and key.tgid and self._short_lived.name_of(key) == culprit:
+                tgid = self._short_lived.tgid_of(key)
+                charged[tgid] = charged.get(tgid, 0) + ns
         return tuple(sorted(charged, key=lambda tgid: -charged[tgid])[:_MAX_TGIDS])
 
     def errors(self) -> dict[str, float]:

@@ -14,6 +14,7 @@ from exporter.accounting.culprits import (
     CAUSE_OF_UNRESOLVED,
     CAUSE_OF_WAKER_STATE,
     NOBODY,
+    OTHER,
     culprit_name,
 )
 from exporter.accounting.exposed import Exposed
@@ -23,8 +24,11 @@ from exporter.kernel.abi import ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, WakeupRow
 from exporter.units import NANOSECONDS
 
-Label = Callable[[str, int], str]
-"""(name of a program, nanoseconds charged to it since the last update) -> value of the label `culprit`."""
+Labels = Callable[[Mapping[str, int], int], Mapping[str, str]]
+"""(names of programs with nanoseconds charged since the last update, now) -> values of the label `culprit`."""
+
+NameOf = Callable[[BlameKey], str]
+"""Name of the program that a key blames, "" for none."""
 
 OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
 """Waits for a disk, which other programs may use as well."""
@@ -137,10 +141,11 @@ class _Wakers:
 
 
 class LostTime:
-    """Lost time of one process. label: makes label values of culprits' names."""
+    """Lost time of one process. labels: makes label values of culprits' names."""
 
-    def __init__(self, label: Label) -> None:
-        self._label = label
+    def __init__(self, labels: Labels, name_of: NameOf = culprit_name) -> None:
+        self._labels = labels
+        self._name_of = name_of
         self._lost: dict[tuple[Cause, str], int] = {}
         self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is charged
         self._blame = {victim: _Blame() for victim in Victim}
@@ -163,8 +168,11 @@ class LostTime:
         charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for
         disks, by the program that used them, "" for the process itself.
         """
-        self._see_disks(disks, now_ns)
-        self._see(wakeup_paths, charges, now_ns, is_blame_read=is_blame_read)
+        names = {key: self._name_of(key) for key in charges}
+        labels = self._labels_of(names, charges, disks, now_ns)
+        self._see_disks(disks, labels, now_ns)
+        self._see_charges({key: labels[name] for key, name in names.items()}, charges, now_ns, is_read=is_blame_read)
+        self._see_wakers(wakeup_paths, now_ns)
         runnable_ns, wakers_runnable_ns = exposed.runnable_ns, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
         for state, lost_ns in stalled_ns.items():
@@ -205,35 +213,40 @@ class LostTime:
         """Lost while waiting for CPUs, with no culprit yet."""
         return sum(blame.waiting_ns for blame in self._blame.values())
 
-    def _see(
-        self,
-        wakeup_paths: WakeupPaths,
-        charges: Mapping[BlameKey, int],
-        now_ns: int,
-        *,
-        is_blame_read: bool,
+    def end_name(self, culprit: str) -> None:
+        """The series of a culprit ends: what was lost to it is lost to `other` from now on."""
+        for cause, name in [key for key in self._lost if key[1] == culprit]:
+            self._book(cause, self._lost.pop((cause, name)), OTHER)
+
+    def _labels_of(
+        self, names: Mapping[BlameKey, str], charges: Mapping[BlameKey, int], disks: Mapping[str, int], now_ns: int
+    ) -> Mapping[str, str]:
+        charged = {name: slept_ns for name, slept_ns in disks.items() if name}
+        for key, name in names.items():
+            if name:
+                charged[name] = charged.get(name, 0) + charges[key]
+        return {NOBODY: NOBODY, **self._labels(charged, now_ns)}
+
+    def _see_charges(
+        self, labels: Mapping[BlameKey, str], charges: Mapping[BlameKey, int], now_ns: int, *, is_read: bool
     ) -> None:
-        by_name: dict[str, int] = {}
-        for key, charged_ns in charges.items():
-            name = culprit_name(key)
-            by_name[name] = by_name.get(name, 0) + charged_ns
-        labels = {name: self._label(name, charged_ns) if name else NOBODY for name, charged_ns in by_name.items()}
         by_victim: dict[Victim, dict[tuple[Cause, str], int]] = {victim: {} for victim in Victim}
         for key, charged_ns in charges.items():
-            of_victim, charged = by_victim[key.victim], (CAUSE_OF_CULPRIT[key.culprit], labels[culprit_name(key)])
+            of_victim, charged = by_victim[key.victim], (CAUSE_OF_CULPRIT[key.culprit], labels[key])
             of_victim[charged] = of_victim.get(charged, 0) + charged_ns
         for victim, known in self._blame.items():
-            known.update(by_victim[victim], now_ns, is_read=is_blame_read)
+            known.update(by_victim[victim], now_ns, is_read=is_read)
+
+    def _see_wakers(self, wakeup_paths: WakeupPaths, now_ns: int) -> None:
         for state in wakeup_paths.keys() & set(OF_WAKERS) - self._wakers.keys():
             self._wakers[state] = _Wakers()
         for state, wakers in self._wakers.items():
             wakers.update(wakeup_paths.get(state, {}), now_ns)
 
-    def _see_disks(self, disks: Mapping[str, int], now_ns: int) -> None:
+    def _see_disks(self, disks: Mapping[str, int], labels: Mapping[str, str], now_ns: int) -> None:
         labelled: dict[str, int] = {}
         for name, slept_ns in disks.items():
-            label = self._label(name, slept_ns) if name else NOBODY
-            labelled[label] = labelled.get(label, 0) + slept_ns
+            labelled[labels[name]] = labelled.get(labels[name], 0) + slept_ns
         self._disk_users.update(labelled, now_ns)
 
     def _book_of_disks(self, cause: Cause, lost_ns: int) -> None:

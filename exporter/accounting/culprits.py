@@ -1,11 +1,9 @@
-"""Label values of states and culprits: closed sets, and a bounded one for the names of other programs.
+"""Label values of states and culprits: closed sets, and the names of other programs.
 
 In: numbers of the kernel's rows, names that programs gave themselves. Out: label values.
 """
 
 from __future__ import annotations
-
-from collections.abc import Hashable
 
 from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState
@@ -25,11 +23,10 @@ OUTSIDE = "outside"
 HYPERVISOR = "hypervisor"
 """The hypervisor gave the CPU to another virtual machine: steal."""
 
-OTHER = "other"
-MAX_CULPRITS = 16  # names admitted for one workload
-ADMISSION_NS = 10_000_000
-_MAX_OWNERS = 1_000
+EXPORTER = "gpu-stall-exporter"
+"""This program. No other has this name: it is longer than a name that a process can give itself."""
 
+OTHER = "other"
 
 CAUSE_OF_STATE = dict.fromkeys(ThreadState, Cause.OTHER) | {
     ThreadState.RECLAIM: Cause.MEMORY_RECLAIM,
@@ -75,33 +72,8 @@ CAUSE_OF_CULPRIT = {
     Culprit.UNKNOWN: Cause.UNKNOWN,
     Culprit.OUTSIDE: Cause.CPU_CONTENTION,
     Culprit.HYPERVISOR: Cause.CPU_CONTENTION,
+    Culprit.EXPORTER: Cause.EXPORTER,
 }
-
-
-class Culprits:
-    """Names of other programs as values of a label: at most MAX_CULPRITS for one owner, all others are `other`.
-
-    A name is admitted when it first holds a CPU for ADMISSION_NS in one tick, so that the room is not taken by the dozen
-    threads of the kernel that run for a moment. Once admitted it stays: no series ever ends in favour of another. Of many
-    owners the least recently used is forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._admitted: dict[Hashable, set[str]] = {}
-
-    def label(self, owner: Hashable, name: str, charged_ns: int) -> str:
-        """The name, or `other`. `outside` and `hypervisor` need no admission.
-
-        owner: whose series get the label. charged_ns: to this name, since the last update.
-        """
-        if name in (OUTSIDE, HYPERVISOR):
-            return name
-        admitted = self._admitted[owner] = self._admitted.pop(owner, set())
-        if len(self._admitted) > _MAX_OWNERS:
-            del self._admitted[next(iter(self._admitted))]
-        if name not in admitted and charged_ns >= ADMISSION_NS and len(admitted) < MAX_CULPRITS:
-            admitted.add(name)
-        return name if name in admitted else OTHER
 
 
 def culprit_name(blamed: BlameKey) -> str:
@@ -110,6 +82,8 @@ def culprit_name(blamed: BlameKey) -> str:
         return OUTSIDE
     if blamed.culprit is Culprit.HYPERVISOR:
         return HYPERVISOR
+    if blamed.culprit is Culprit.EXPORTER:
+        return EXPORTER
     return program_name(blamed.comm) if blamed.culprit in (Culprit.TASK, Culprit.OWN) else NOBODY
 
 

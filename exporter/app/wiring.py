@@ -25,10 +25,12 @@ from exporter.config import Config
 from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler
+from exporter.host.cgroups import hierarchy_of
 from exporter.host.eh_frame import FrameRules
 from exporter.host.processes import Processes
 from exporter.host.symbols import Symbols
 from exporter.hostmetrics import host_collectors
+from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.calibration import calibrate
 from exporter.kernel.loader import Kernel
 from exporter.kernel.stacks import Stacks
@@ -133,7 +135,12 @@ def build(
     store = SeriesStore(config.series.ttl_seconds, clock.now())
     runs = CollectorRuns(own, collectors, loaded.impaired)
     pipeline = Pipeline(
-        tables, collectors, lambda: clock.now().monotonic_ns, read_gpus=_read_gpus(gpus, ring), run=runs
+        tables,
+        collectors,
+        lambda: clock.now().monotonic_ns,
+        read_gpus=_read_gpus(gpus, ring),
+        run=runs,
+        name_of_group=CgroupLabels(config.node, hierarchy_of("cpu"), pods).culprit_name,
     )
     stacks = _stack_collector(kernel, tables, processes, own, resources)
     all_sinks = [*sinks, *(sink for sink in (recordings, history) if sink), otlp]

@@ -23,6 +23,9 @@ LOST = Metric(
     " running or waiting for the GPU, less the part during which the GPU still had work, plus the delay from the end"
     " of that work to the return of the call waiting for it.",
 )
+MAX_CULPRITS = 64
+"""Values of the label `culprit` with a series at a time, for one workload."""
+
 CULPRIT = Metric(
     "gpustall_culprit_seconds_total",
     "gpustall.culprit",
@@ -30,7 +33,8 @@ CULPRIT = Metric(
     Kind.COUNTER,
     ("cause", "culprit"),
     "Lost time of gpustall_lost_seconds_total in seconds, by cause and by the program that held the CPU; culprit is"
-    " empty where a cause has none.",
+    " empty where a cause has none; of more than"
+    f" {MAX_CULPRITS} culprits the one with the smallest total becomes part of other.",
 )
 INTERRUPTED = Metric(
     "gpustall_interrupted_seconds_total",

@@ -32,6 +32,11 @@ class CgroupLabels:
         names = self._pods.names_of(container) if self._pods is not None else None
         return name_container(node=self.node.node, container=container, names=names)
 
+    def culprit_name(self, cgroup_id: int) -> str:
+        """The pod, container, batch job or service that a cgroup belongs to; "" for none."""
+        identity = self.identity_of(cgroup_id)
+        return f"{identity.namespace}/{identity.pod}" if identity.pod else identity.container
+
     def is_gone(self, cgroup_id: int) -> bool:
         """Whether no cgroup has this id any more, so that its rows will not grow."""
         return self.hierarchy is not None and self.hierarchy.is_gone(cgroup_id)

@@ -13,7 +13,8 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.gpu.model import GpuFacts, GpuMemory, GpuProcess, GpuReading, GpuRecord, Sample
 from exporter.model import Identity, label_value
-from exporter.series.host_totals import OTHER, HostTotals, TotalsByIdentity, TracedProcess
+from exporter.series.accumulation import OTHER
+from exporter.series.host_totals import HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series
 from exporter.units import NANOSECONDS
 

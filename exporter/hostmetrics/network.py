@@ -23,7 +23,8 @@ from exporter.kernel.abi import IpFamily
 from exporter.kernel.maps import MapReader
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, forget_retransmits, read_retransmits
 from exporter.model import Identity
-from exporter.series.host_totals import MAX_CONTAINERS, OTHER, HostTotals, TotalsByIdentity, TracedProcess
+from exporter.series.accumulation import OTHER
+from exporter.series.host_totals import MAX_CONTAINERS, HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series, Total
 from exporter.units import NANOSECONDS
 

@@ -60,9 +60,10 @@ BLAME_KEY = Layout(
     victim="H",
     culprit="H",
     tgid="I",
-    padding="I",
+    ancestor_tgid="I",
     cgroup_id="Q",
     comm="16s",
+    ancestor_comm="16s",
 )
 BEAT = Layout(
     at_ns="Q",
@@ -349,6 +350,8 @@ SETTINGS = Layout(
     gpu_majors="4I",
     is_confined="I",
     loaded_ns="Q",
+    exporter_tgid="I",
+    padding="I",
 )
 STACK_FRAME = Layout(
     slot="Q",
@@ -423,6 +426,7 @@ class Culprit(enum.IntEnum):
     UNKNOWN = 4
     OUTSIDE = 5
     HYPERVISOR = 6
+    EXPORTER = 7
 
 
 class Victim(enum.IntEnum):

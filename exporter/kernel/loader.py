@@ -6,6 +6,7 @@ Objects share maps of equal name: the object that is loaded first creates them.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -215,7 +216,7 @@ def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_la
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
     values = (pid_namespace, with_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
     loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns)
+    row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns, os.getpid(), 0)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
 
 

@@ -44,14 +44,19 @@ class IntervalRow(NamedTuple):
 
 
 class BlameKey(NamedTuple):
-    """Key of `blame`, whose value is nanoseconds. tgid: in the machine's pid namespace, 0: not a task. comm: up to its NUL."""
+    """Key of `blame`, whose value is nanoseconds. tgid: in the machine's pid namespace, 0: not a task. comm: up to its NUL.
+
+    ancestor_tgid: nearest ancestor of a short-lived process that is not short-lived itself, else 0.
+    """
 
     process: int
     victim: Victim
     culprit: Culprit
     tgid: int
+    ancestor_tgid: int
     cgroup_id: int
     comm: bytes
+    ancestor_comm: bytes = b""
 
 
 class ExposureKey(NamedTuple):
@@ -362,9 +367,10 @@ def _wakeups_of(raw: list[tuple[bytes, bytes]]) -> dict[WakeupKey, WakeupRow]:
 
 
 def _blame_key(raw: bytes) -> BlameKey:
-    process, victim, culprit, tgid, _, cgroup_id, comm = abi.BLAME_KEY.unpack(raw)
+    process, victim, culprit, tgid, ancestor_tgid, cgroup_id, *names = abi.BLAME_KEY.unpack(raw)
     # Cut at the NUL: the kernel leaves remains of longer names behind it, so two keys may become one.
-    return BlameKey(process, Victim(victim), Culprit(culprit), tgid, cgroup_id, comm.split(b"\0", 1)[0])
+    comm, ancestor_comm = (name.split(b"\0", 1)[0] for name in names)
+    return BlameKey(process, Victim(victim), Culprit(culprit), tgid, ancestor_tgid, cgroup_id, comm, ancestor_comm)
 
 
 def _thread_of(values: Values) -> ThreadRow:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from exporter.accounting.accountant import ProcessTime
+from exporter.accounting.short_lived import NameOfGroup, no_names
 from exporter.accounting.thread_time import times_by_process
 from exporter.causes import largest_culprit
 from exporter.chains.chain import Chain, Transition
@@ -61,6 +62,7 @@ class Pipeline:
     """read -> account -> detect.
 
     collectors: names of those that run. read_gpus: GPUs as sampled last. run: how a stage is called. new_id: makes ids of chains.
+    name_of_group: unit or container of a cgroup, as a culprit.
     lock: taken by callers around the methods that need it; it guards accounting, detection and engines.
     """
 
@@ -73,6 +75,7 @@ class Pipeline:
         read_gpus: Callable[[], Sequence[GpuState]] = tuple,
         run: RunStage = unguarded,
         new_id: Callable[[], str] = random_id,
+        name_of_group: NameOfGroup = no_names,
     ) -> None:
         names = frozenset(collectors)
         self.lock = threading.Lock()
@@ -80,7 +83,7 @@ class Pipeline:
         self._now_ns = now_ns
         self.run = run
         self._collectors = {name: collect for name, collect in COLLECTORS.items() if name in names}
-        self._accounting = Sched(tables) if _SCHED in names else None
+        self._accounting = Sched(tables, name_of_group) if _SCHED in names else None
         self._engines = Engines(tables, SERVING) if _ENGINE in names else None
         self._are_engines_current = False
         self._last_rows: Mapping[int, ProcessRow] = _NONE

@@ -6,12 +6,15 @@ In: cumulative totals of sources that start over, and the time each key was last
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from exporter.catalog import chains
+from exporter.catalog import chains, sched
 from exporter.totals import HistogramTotal, Series, Total
 
 K = TypeVar("K", bound=Hashable)
+
+OTHER: Final = "other"
+"""What has no series of its own: a container beyond the bound, a culprit."""
 
 _LEVELS = frozenset(metric.name for metric in chains.LEVELS)  # comparing whole metrics takes ten times as long
 
@@ -27,20 +30,26 @@ def add(into: dict[Series, Total], series: Series, total: Total) -> None:
         into[series] = max(earlier, total) if series.metric.name in _LEVELS else earlier + total
 
 
-def minus(total: Total, earlier: Total) -> Total:
-    """What a counter or histogram gained since `earlier`."""
-    if isinstance(total, HistogramTotal) and isinstance(earlier, HistogramTotal):
-        return total.minus(earlier)
-    assert isinstance(total, int)  # noqa: S101 - a metric is one kind of total throughout
-    assert isinstance(earlier, int)  # noqa: S101
-    return total - earlier
+def end_surplus_culprits(of_identity: dict[Series, Total]) -> None:
+    """Add culprits with the smallest totals to `other`, until no more than MAX_CULPRITS have a series."""
+    series = [one for one in of_identity if one.metric is sched.CULPRIT and one.labels[1] not in ("", OTHER)]
+    totals: dict[str, int] = {}
+    for one in series:
+        total = of_identity[one]
+        assert isinstance(total, int)  # noqa: S101 - a counter
+        totals[one.labels[1]] = totals.get(one.labels[1], 0) + total
+    surplus = sorted(totals, key=lambda culprit: (totals[culprit], culprit))[: max(len(totals) - sched.MAX_CULPRITS, 0)]
+    for one in series:
+        cause, culprit = one.labels
+        if culprit in surplus:
+            add(of_identity, Series(sched.CULPRIT, (cause, OTHER)), of_identity.pop(one))
 
 
 def growth(total: Total, earlier: Total) -> Total | None:
-    """The same of a source that may start over at 0; None when it has, since it counts less than before."""
+    """What a counter or histogram gained since `earlier`; None when it started over at 0, since it counts less than before."""
     if isinstance(total, int) and isinstance(earlier, int):
         return total - earlier if total >= earlier else None
-    assert isinstance(total, HistogramTotal)  # noqa: S101
+    assert isinstance(total, HistogramTotal)  # noqa: S101 - a metric is one kind of total throughout
     assert isinstance(earlier, HistogramTotal)  # noqa: S101
     return total.minus(earlier) if total.counts.total >= earlier.counts.total else None
 

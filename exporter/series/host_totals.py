@@ -10,13 +10,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from exporter.model import Identity
-from exporter.series.accumulation import LastSeen, add, growth
+from exporter.series.accumulation import OTHER, LastSeen, add, growth
 from exporter.totals import Series, Total
 
 MAX_CONTAINERS: Final = 128
 """Identities with a container at a time; all further ones of a node share the container `other`."""
-
-OTHER: Final = "other"
 
 
 class TracedProcess(NamedTuple):

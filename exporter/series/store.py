@@ -17,7 +17,7 @@ from exporter import units
 from exporter.catalog import WORKLOAD_METRICS, Kind, Metric
 from exporter.clock import Moment
 from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapshot
-from exporter.series.accumulation import LastSeen, add, minus
+from exporter.series.accumulation import LastSeen, add, end_surplus_culprits, growth
 from exporter.totals import Call, HistogramTotal, Series, Total, Totals, Trace, Traces
 
 _KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
@@ -65,6 +65,7 @@ class SeriesStore:
         for series, total in totals.items():
             if series.metric.kind in _KEPT:
                 add(kept, series, self._since_rename(process, series, total))
+        end_surplus_culprits(kept)
 
     def _note(self, identity: Identity, traces: Mapping[Series, Trace]) -> None:
         """Keep the latest trace of each series."""
@@ -76,7 +77,9 @@ class SeriesStore:
     def _since_rename(self, process: int, series: Series, total: Total) -> Total:
         left_behind = self._left_behind.get(process)
         earlier = left_behind.get(series) if left_behind else None
-        return total if earlier is None else minus(total, earlier)
+        # A culprit's series may have ended and begun again since.
+        gained = None if earlier is None else growth(total, earlier)
+        return total if gained is None else gained
 
     def retained(self) -> Collection[Identity]:
         """Identities with totals of processes that have ended."""

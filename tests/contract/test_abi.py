@@ -55,7 +55,7 @@ ROWS: dict[str, tuple[type, tuple[str, ...]]] = {
     "EXPOSURE": (thread_rows.Exposure, ()),
     "INTERVAL_KEY": (thread_rows.IntervalKey, ()),
     "INTERVAL_ROW": (thread_rows.IntervalRow, ()),
-    "BLAME_KEY": (thread_rows.BlameKey, ("padding",)),
+    "BLAME_KEY": (thread_rows.BlameKey, ()),
     "FEEDING_ROW": (thread_rows.FeedingRow, ("has_collectives", "padding")),
     "WAKEUP_KEY": (thread_rows.WakeupKey, ("padding",)),
     "WAKEUP_ROW": (thread_rows.WakeupRow, ()),

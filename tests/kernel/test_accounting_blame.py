@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from exporter.accounting.sharing import Growth
+from exporter.accounting.short_lived import ShortLived
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState
+from exporter.kernel.thread_rows import BlameKey
 from tests.faults.injectors import cgroups
 from tests.faults.injectors.quota import quota
 from tests.support import accounts
 from tests.support.accounts import Account
-from tests.support.traced import Tracer, only, tracer
+from tests.support.traced import Tracer, eventually, only, tracer
 
 pytestmark = pytest.mark.whole_machine
 
@@ -70,6 +78,94 @@ class TestNeighbours:
         waiters = [int.from_bytes(value[:4], "little") for _, value in probed.kernel.maps["cpu_runs"].items()]
 
         assert waiters == [0] * len(waiters)
+
+
+# Runs programs of 300 other names a minute, a tenth of a second each.
+NOISE = """
+number=0
+while :; do
+    number=$((number + 1))
+    ln -s /bin/sh "$0/tool$number"
+    timeout -s KILL 0.1 "$0/tool$number" -c 'while :; do :; done'
+done
+"""
+
+
+@contextmanager
+def noise(folder: Path, cpu: int) -> Iterator[None]:
+    """Short-lived programs on one CPU. Each has its own name: that of a link to the shell."""
+    folder.mkdir()
+    with accounts.running("taskset", "-c", str(cpu), "sh", "-c", NOISE, folder):
+        eventually(lambda: len(list(folder.iterdir())) > 10, "ten programs have run")
+        yield
+
+
+class TestShortLived:
+    """Programs that end after a moment, below the process of this test, which is older than they are."""
+
+    def test_short_lived_process_has_an_ancestor(self, probed: Tracer, waits_program: Path) -> None:
+        """The nearest one that is not short-lived: none that the hog's parent started for a moment."""
+        with accounts.hogs(1, cpu=1) as (hog,):
+            account = accounts.run(probed, "taskset", "-c", "1", waits_program, "call", "spin", "3", "60000")
+        (key,) = (key for key in account.accounts.blame if key.tgid == hog)
+
+        assert key.ancestor_tgid in _ancestors(os.getpid())
+
+    def test_real_culprit_is_named_among_three_hundred_other_names_a_minute(
+        self, probed: Tracer, waits_program: Path, tmp_path: Path
+    ) -> None:
+        """It holds the CPU as often as all of them, and they share one name."""
+        (tmp_path / "culprit").symlink_to("/bin/sh")
+        culprit = ("taskset", "-c", "1", tmp_path / "culprit", "-c", "while :; do :; done")
+        names: ShortLived = ShortLived()
+        growth: Growth[BlameKey] = Growth()
+        charged_ns: Counter[str] = Counter()
+        with noise(tmp_path / "noise", cpu=1), accounts.running(*culprit):
+            for _ in range(6):
+                charged_ns = Counter()
+                account = accounts.run(probed, "taskset", "-c", "1", waits_program, "call", "spin", "8", "60000")
+                grown = growth.since(account.accounts.blame)
+                names.observe(grown, time.monotonic_ns())
+                for key, ns in grown.items():
+                    charged_ns[names.name_of(key)] += ns
+
+        assert max(charged_ns, key=lambda name: charged_ns[name]) == "culprit"
+        assert not [name for name in charged_ns if name.startswith("tool")]
+
+
+def _ancestors(tgid: int) -> list[int]:
+    """This process and those above it."""
+    found = []
+    while tgid:
+        found.append(tgid)
+        tgid = int(Path(f"/proc/{tgid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+    return found
+
+
+@contextmanager
+def only_on(cpu: int) -> Iterator[None]:
+    """This thread has one CPU."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class TestExporter:
+    """The process that has loaded the programs: the one of this test."""
+
+    def test_cpu_time_of_the_exporter_is_its_own(self, probed: Tracer, waits_program: Path) -> None:
+        """It computes on the only CPU of the job."""
+        command = ("taskset", "-c", "1", waits_program, "call", "spin", "5", "60000")
+        with only_on(cpu=1), accounts.running(*command) as job:
+            while job.poll() is None:
+                pass
+        account = accounts.read(probed, {})
+        charged_ns = sum(ns for key, ns in account.accounts.blame.items() if key.culprit is Culprit.EXPORTER)
+
+        assert charged_ns > 0.5 * runnable_ns(account)
 
 
 def throttled_ns(group: cgroups.Group) -> int:

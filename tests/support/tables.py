@@ -317,9 +317,10 @@ class FakeTables:
         comm: bytes = b"hog",
         tgid: int = 666,
         cgroup_id: int = 7,
+        ancestor: tuple[int, bytes] = (0, b""),
     ) -> None:
-        """Waits for a CPU that a culprit held; they add up."""
-        key = abi.BLAME_KEY.pack(process, victim, culprit, tgid, 0, cgroup_id, comm)
+        """Waits for a CPU that a culprit held; they add up. ancestor: tgid and name, of a short-lived one."""
+        key = abi.BLAME_KEY.pack(process, victim, culprit, tgid, ancestor[0], cgroup_id, comm, ancestor[1])
         (before,) = abi.COUNT.unpack(self.maps["blame"].rows.get(key, bytes(abi.COUNT.size)))
         self.maps["blame"].rows[key] = abi.COUNT.pack(before + waited_ns)
 

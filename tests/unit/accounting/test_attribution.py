@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,17 +19,17 @@ SECOND = 1_000_000_000
 _NOT_EXPOSED = Exposed()
 ON_CPU, RUNNABLE, IO = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO
 LOCK, PIPE, SOCKET = ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET
-STRESS = BlameKey(1, Victim.STEP, Culprit.TASK, 666, 7, b"stress")
-IDLE = BlameKey(1, Victim.STEP, Culprit.IDLE, 0, 0, b"")
-OWN_OF_WORKER = BlameKey(1, Victim.WORKER, Culprit.OWN, 100, 7, b"python")
-CC_OF_OTHER = BlameKey(1, Victim.OTHER, Culprit.TASK, 667, 7, b"cc1")
+STRESS = BlameKey(1, Victim.STEP, Culprit.TASK, 666, 0, 7, b"stress")
+IDLE = BlameKey(1, Victim.STEP, Culprit.IDLE, 0, 0, 0, b"")
+OWN_OF_WORKER = BlameKey(1, Victim.WORKER, Culprit.OWN, 100, 0, 7, b"python")
+CC_OF_OTHER = BlameKey(1, Victim.OTHER, Culprit.TASK, 667, 0, 7, b"cc1")
 
 
 class Books:
     """The loss of one process. Sums are cumulative, as in the kernel."""
 
     def __init__(self) -> None:
-        self.loss = LostTime(lambda name, _: name)
+        self.loss = LostTime(lambda charged, _: {name: name for name in charged})
         self.blame: dict[BlameKey, int] = {}
         self._charged: Growth[BlameKey] = Growth()
         self.wakeup_paths: WakeupPaths = {}
@@ -198,13 +200,36 @@ class TestWaitsForACpu:
 
     def test_name_is_admitted_by_all_that_is_charged_to_it(self) -> None:
         """Two processes of one name, and a worker that waited for them too."""
-        asked: list[tuple[str, int]] = []
-        loss = LostTime(lambda name, charged_ns: asked.append((name, charged_ns)) or "other")  # type: ignore[func-returns-value]
+        asked: list[Mapping[str, int]] = []
+
+        def labels(charged: Mapping[str, int], _now_ns: int) -> dict[str, str]:
+            asked.append(charged)
+            return dict.fromkeys(charged, "other")
+
+        loss = LostTime(labels)
         charges = {STRESS: 100, STRESS._replace(tgid=667): 20, STRESS._replace(victim=Victim.WORKER): 3, IDLE: 50}
         loss.update(Exposed(), {RUNNABLE: 34}, {}, charges, 0)
 
-        assert asked == [("stress", 123)]
+        assert asked == [{"stress": 123}]
         assert {culprit: lost_ns for (_, culprit), lost_ns in loss.lost().items()} == {"other": 24, "": 10}
+
+
+class TestEndedNames:
+    """A name whose series ends."""
+
+    def test_what_was_lost_to_it_is_lost_to_other(self, books: Books) -> None:
+        """The sum stays, by cause; other names are not affected."""
+        books.charge(STRESS, 300)
+        books.charge(CC_OF_OTHER._replace(victim=Victim.STEP), 100)
+        books.disks = {"stress": 7}
+        books.book({RUNNABLE: 40, IO: 5})
+        books.loss.end_name("stress")
+
+        assert books.lost() == {
+            ("cpu_contention", "other"): 30,
+            ("cpu_contention", "cc1"): 10,
+            ("block_io", "other"): 5,
+        }
 
 
 class TestWakeupPaths:

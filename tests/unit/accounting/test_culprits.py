@@ -11,7 +11,6 @@ from exporter.accounting.culprits import (
     CAUSE_OF_WAKER_STATE,
     NOBODY,
     STATE_LABEL,
-    Culprits,
     culprit_name,
     program_name,
 )
@@ -19,12 +18,10 @@ from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState, Victim
 from exporter.kernel.thread_rows import BlameKey
 
-MUCH_NS = 10_000_000
-
 
 def blamed(comm: bytes = b"stress", culprit: Culprit = Culprit.TASK) -> BlameKey:
     """Who held a CPU."""
-    return BlameKey(1, Victim.STEP, culprit, 666, 7, comm)
+    return BlameKey(1, Victim.STEP, culprit, 666, 0, 7, comm)
 
 
 class TestStates:
@@ -108,6 +105,7 @@ class TestStates:
             "UNKNOWN": "unknown",
             "OUTSIDE": "cpu_contention",
             "HYPERVISOR": "cpu_contention",
+            "EXPORTER": "exporter",
         }
 
 
@@ -144,52 +142,15 @@ class TestCulpritName:
         assert culprit_name(blamed(b"", Culprit.OUTSIDE)) == "outside"
 
     def test_who_runs_the_machine_has_a_name(self) -> None:
-        """It needs no admission: there is only one."""
-        name = culprit_name(blamed(b"", Culprit.HYPERVISOR))
+        """There is only one."""
+        assert culprit_name(blamed(b"", Culprit.HYPERVISOR)) == "hypervisor"
 
-        assert (name, Culprits().label("owner", name, 1)) == ("hypervisor", "hypervisor")
+    def test_exporter_has_its_own_name(self) -> None:
+        """Whatever its process is called."""
+        assert culprit_name(blamed(b"python3", Culprit.EXPORTER)) == "gpu-stall-exporter"
 
     def test_no_culprit_is_named_where_no_program_held_the_cpu(self) -> None:
         """Interrupts, idle CPUs, what is not known."""
         found = {culprit_name(blamed(b"swapper", one)) for one in (Culprit.IDLE, Culprit.IRQ, Culprit.UNKNOWN)}
 
         assert found == {NOBODY}
-
-
-class TestCulprits:
-    """At most sixteen for one owner."""
-
-    @pytest.fixture
-    def culprits(self) -> Culprits:
-        """Rank 0 has sixteen: its room is full."""
-        made = Culprits()
-        for number in range(16):
-            made.label("rank 0", f"hog{number}", MUCH_NS)
-        return made
-
-    def test_seventeenth_is_other_and_the_first_stays(self, culprits: Culprits) -> None:
-        """No series stops in favour of a new one."""
-        assert culprits.label("rank 0", "hog16", MUCH_NS) == "other"
-        assert culprits.label("rank 0", "hog0", 1) == "hog0"
-
-    def test_outside_needs_no_room(self, culprits: Culprits) -> None:
-        """Nor 10 ms."""
-        assert culprits.label("rank 0", "outside", 1) == "outside"
-
-    def test_owners_do_not_share_their_room(self, culprits: Culprits) -> None:
-        """Sixteen each."""
-        assert culprits.label("rank 1", "late", MUCH_NS) == "late"
-
-    def test_name_that_did_little_is_not_admitted(self) -> None:
-        """Below 10 ms in a tick; as soon as it does more it is, and it stays."""
-        culprits = Culprits()
-        found = [culprits.label("rank 0", "kworker", charged_ns) for charged_ns in (9_999_999, 10_000_000, 1)]
-
-        assert found == ["other", "kworker", "kworker"]
-
-    def test_owner_that_has_not_asked_for_longest_is_forgotten(self, culprits: Culprits) -> None:
-        """1,000 are remembered."""
-        for number in range(1, 1_001):
-            culprits.label(f"rank {number}", "stress", MUCH_NS)
-
-        assert culprits.label("rank 0", "late", MUCH_NS) == "late"

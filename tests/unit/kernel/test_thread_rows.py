@@ -56,11 +56,13 @@ class TestLayout:
         }
 
     def test_blame(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, victim, culprit, tgid, padding, cgroup, name up to its NUL; nanoseconds."""
-        key = struct.pack("<IHHIIQ16s", 7, 2, 1, 4026, 0, 99, b"stress\0left")
+        """Process, victim, culprit, tgid, tgid of the ancestor, cgroup, both names up to their NUL; nanoseconds."""
+        key = struct.pack("<IHHIIQ16s16s", 7, 2, 0, 4026, 12, 99, b"stress\0left", b"make\0left")
         kernel.maps["blame"].rows[key] = struct.pack("<Q", 55)
 
-        assert tables.read_accounts([]).blame == {BlameKey(7, Victim.WORKER, Culprit.OWN, 4026, 99, b"stress"): 55}
+        assert tables.read_accounts([]).blame == {
+            BlameKey(7, Victim.WORKER, Culprit.TASK, 4026, 12, 99, b"stress", b"make"): 55
+        }
 
     def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, feeding threads, begin of the stall, dry, bits; two times sixteen states; eleven sums; captures."""

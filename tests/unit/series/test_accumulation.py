@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter import catalog
-from exporter.series.accumulation import LastSeen, add, growth, minus
+from exporter.series.accumulation import LastSeen, add, end_surplus_culprits, growth
 from exporter.totals import Counts, HistogramTotal, Series, Total
 
 CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
@@ -14,6 +14,11 @@ ACTIVE = Series(catalog.chains.ACTIVE, ("cpu_contention",))
 def histogram(*counts: int) -> HistogramTotal:
     """Counts from slot 8 on; 10 ns a call."""
     return HistogramTotal(Counts.of(counts, 8), 10 * sum(counts))
+
+
+def culprit(cause: str, name: str) -> Series:
+    """Lost time by culprit."""
+    return Series(catalog.sched.CULPRIT, (cause, name))
 
 
 class TestAdd:
@@ -44,13 +49,29 @@ class TestAdd:
         assert into == {ACTIVE: 1}
 
 
+class TestCulprits:
+    """At most 64 have a series."""
+
+    def test_smallest_ones_become_other(self) -> None:
+        """Of 66 culprits with 1 to 66 ns, by cause; the time without a culprit is none."""
+        of_identity: dict[Series, Total] = {culprit("cpu_contention", ""): 1, culprit("block_io", "hog1"): 3}
+        of_identity |= {culprit("cpu_contention", f"hog{number}"): number for number in range(1, 67)}
+        end_surplus_culprits(of_identity)
+
+        assert len(of_identity) == 64 + 1 + 2
+        assert of_identity[culprit("cpu_contention", "")] == 1
+        assert of_identity[culprit("cpu_contention", "other")] == 2 + 3
+        assert culprit("block_io", "hog1") in of_identity
+
+    def test_sixty_four_stay(self) -> None:
+        of_identity: dict[Series, Total] = {culprit("cpu_contention", f"hog{number}"): 1 for number in range(64)}
+        before = dict(of_identity)
+        end_surplus_culprits(of_identity)
+
+        assert of_identity == before
+
+
 class TestDifference:
-    def test_counter_gained_what_was_added(self) -> None:
-        assert minus(10, 7) == 3
-
-    def test_histogram_gained_the_calls_that_were_added(self) -> None:
-        assert minus(histogram(4, 5), histogram(1, 5)) == histogram(3)
-
     def test_growth_is_the_difference(self) -> None:
         assert growth(10, 7) == 3
         assert growth(histogram(4, 5), histogram(1, 5)) == histogram(3)
