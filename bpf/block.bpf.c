@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * How long do requests wait for a disk, how long does the disk take, and which processes and cgroups make them?
- * Attach points: tp_btf block_getrq, block_rq_complete.
- * Maps written: disks, disk_users (exporter/kernel/disk_rows.py); completions (lib/disk.bpf.h); disk_requests (this file).
- * Dropped: rows if a map is full, counted under DROP_IN_BLOCK; the maker of a request, if 16,384 others came later (not counted).
- * Cost: two hash look-ups and an insertion for each request; docs/measurements.md, measured by `make bench`.
+ * How long do requests wait for a disk, how long does the disk take, and which processes and cgroups cause them?
+ * Attach points: tp_btf block_getrq, block_rq_complete, writeback_mark_inode_dirty.
+ * Maps written: disks, disk_users (exporter/kernel/disk_rows.py); completions (lib/disk.bpf.h); inode_writers, group_users
+ *   (lib/owner.bpf.h); disk_requests (this file).
+ * Dropped: rows if a map is full, counted under DROP_IN_BLOCK; the owner of a request, if 16,384 others came later (not counted).
+ * Cost: three hash look-ups and an insertion for each request, one array look-up for each page that is made dirty; docs/measurements.md, measured by `make bench`.
  */
 #define DROP_PROGRAM DROP_IN_BLOCK
 #include "lib/disk.bpf.h"
 #include "lib/hist.bpf.h"
 #include "lib/maps.bpf.h"
-#include "lib/runs.bpf.h"
+#include "lib/owner.bpf.h"
 
 #define OPERATION_BITS 0xff /* REQ_OP_MASK of include/linux/blk_types.h */
-#define DISK_OUTSIDE (~0U)  /* group of a task that is_outside() */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -23,7 +23,7 @@ struct {
 	__type(value, struct disk_row);
 } disks SEC(".maps");
 
-/* Address of a request's first bio -> its maker. The entry of a request that was merged into another stays until it is evicted. */
+/* Address of a request's first bio -> its owner. The entry of a request that was merged into another stays until it is evicted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -60,29 +60,20 @@ static __always_inline u32 device_of(struct request *request)
 	return disk ? (u32)disk->major << 20 | (u32)disk->first_minor : 0;
 }
 
-/* The cgroup that caused the request, even if the kernel writes the data back much later. */
-static __always_inline u64 group_of_request(struct request *request)
-{
-	struct bio *bio = request->bio;
-
-	if (!bio || !bpf_core_field_exists(bio->bi_blkg))
-		return 0;
-	return bio->bi_blkg->blkcg->css.cgroup->kn->id;
-}
-
 SEC("tp_btf/block_getrq")
 int block_getrq(u64 *context)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = tracked_thread(task);
-	struct disk_user user = {.group = thread ? thread->group : is_outside(task) ? DISK_OUTSIDE : 0};
 	u64 bio = context[0];
+	struct disk_user user = owner_of((void *)bio);
 
-	if (user.group != DISK_OUTSIDE)
-		BPF_CORE_READ_STR_INTO(&user.comm, task, group_leader, comm);
-	if (!user.group)
-		user.tgid = task->tgid;
 	bpf_map_update_elem(&disk_requests, &bio, &user, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/writeback_mark_inode_dirty")
+int block_mark_inode_dirty(u64 *context)
+{
+	owner_note_dirty(context[0]);
 	return 0;
 }
 
@@ -119,7 +110,7 @@ int block_rq_complete(u64 *context)
 	u32 device = device_of(request);
 	struct completion *last = bpf_map_lookup_elem(&completions, &zero);
 	struct disk_key key = {
-		.cgroup_id = group_of_request(request),
+		.cgroup_id = group_of_bio(request->bio),
 		.device = device,
 		.direction = direction_of(request->cmd_flags & OPERATION_BITS),
 	};

@@ -29,15 +29,20 @@ struct disk_row {
 	__u64 device_slots[HIST_SLOTS];
 };
 
-/* Who makes requests: a job (then tgid is 0), a process outside jobs, or DISK_OUTSIDE as group, without a name. */
+/*
+ * Who causes requests: a job (then tgid is 0), a process outside jobs, or DISK_OUTSIDE as group, without a name. cgroup_id: whose requests
+ * a kernel thread makes for an unknown process; else 0.
+ */
 struct disk_user {
 	__u32 group;
 	__u32 tgid;
+	__u64 cgroup_id;
 	char comm[16];
 };
 
 struct disk_user_key {
 	__u32 device;
+	__u32 padding;
 	struct disk_user user;
 };
 

@@ -107,8 +107,34 @@ struct blkcg_gq {
 	struct blkcg *blkcg;
 };
 
+struct inode;
+
+struct address_space {
+	struct inode *host;
+};
+
+struct folio { /* 5.16; the first page of it before */
+	struct address_space *mapping;
+};
+
+struct page {
+	unsigned long compound_head; /* address of the first page, plus 1, in any other page of a folio */
+	struct address_space *mapping;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+};
+
+struct bvec_iter {
+	unsigned int bi_idx;
+};
+
 struct bio {
+	u32 bi_opf;
+	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
+	struct bio_vec *bi_io_vec;
 };
 
 struct gendisk {

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from exporter.accounting.attribution import LostTime, WakeupPaths
 from exporter.accounting.cadence import Cadence
 from exporter.accounting.culprit_names import CulpritNames
-from exporter.accounting.culprits import STATE_LABEL, UNRESOLVED
+from exporter.accounting.culprits import NO_GROUP_NAMES, STATE_LABEL, UNRESOLVED, GroupNames
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
 from exporter.accounting.feeding import FeedingLoss, OpenStall
 from exporter.accounting.progress import NO_PROGRESS, Standing, WorkloadProgress
 from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
-from exporter.accounting.short_lived import NameOfGroup, ShortLived, no_names
+from exporter.accounting.short_lived import ShortLived
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
@@ -103,13 +103,13 @@ class _Process:
 class Accountant:
     """Accounts of all processes: made at the first update that has a process, dropped by forget()."""
 
-    def __init__(self, name_of_group: NameOfGroup = no_names) -> None:
+    def __init__(self, group_names: GroupNames = NO_GROUP_NAMES) -> None:
         self._processes: dict[int, _Process] = {}
         self._culprits = CulpritNames()
-        self._short_lived = ShortLived(name_of_group)
+        self._short_lived = ShortLived(group_names.cpu)
         self._self_check = SelfCheck()
         self._charged: Growth[BlameKey] = Growth()
-        self._disks = DiskBlame()
+        self._disks = DiskBlame(group_names.io)
         self._waits: Waits | None = None
         self._exposures: Mapping[ExposureKey, Exposure] = {}
         self._wakeup_rows: Mapping[WakeupKey, WakeupRow] = {}

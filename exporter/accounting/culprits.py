@@ -5,6 +5,9 @@ In: numbers of the kernel's rows, names that programs gave themselves. Out: labe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState
 from exporter.kernel.thread_rows import BlameKey
@@ -27,6 +30,25 @@ EXPORTER = "gpu-stall-exporter"
 """This program. No other has this name: it is longer than a name that a process can give itself."""
 
 OTHER = "other"
+
+NameOfGroup = Callable[[int], str]
+"""Id of a cgroup -> the systemd unit, pod or container, "" if unknown."""
+
+
+def no_names(_cgroup_id: int) -> str:
+    """Where cgroups cannot be looked up, as in a replay."""
+    return ""
+
+
+class GroupNames(NamedTuple):
+    """Names of cgroups in the hierarchies of two controllers, which on version 2 are one."""
+
+    cpu: NameOfGroup = no_names
+    io: NameOfGroup = no_names
+
+
+NO_GROUP_NAMES = GroupNames()
+
 
 CAUSE_OF_STATE = dict.fromkeys(ThreadState, Cause.OTHER) | {
     ThreadState.RECLAIM: Cause.MEMORY_RECLAIM,

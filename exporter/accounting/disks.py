@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.culprits import NOBODY, OUTSIDE, program_name
+from exporter.accounting.culprits import NOBODY, OUTSIDE, NameOfGroup, no_names, program_name
 from exporter.accounting.sharing import Growth, shared
 from exporter.kernel import disk_rows
 from exporter.kernel.disk_rows import DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
 
 
 class DiskBlame:
-    """Remembers the last sums."""
+    """Remembers the last sums. name_of_group: of a cgroup of the io controller."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_of_group: NameOfGroup = no_names) -> None:
+        self._name_of_group = name_of_group
         self._waited: Growth[DiskWaitKey] = Growth()
         self._used: Growth[DiskUserKey] = Growth()
 
@@ -35,15 +36,16 @@ class DiskBlame:
             of_process = blamed.setdefault(process, {})
             weights: dict[str, int] = {}
             for user, device_ns in by_device.get(device, {}).items():
-                name = _name_of(user, process)
+                name = self._name_of(user, process)
                 weights[name] = weights.get(name, 0) + device_ns
             for name, part_ns in shared(wait_ns, weights or {NOBODY: 1}).items():
                 of_process[name] = of_process.get(name, 0) + part_ns
         return blamed
 
-
-def _name_of(user: DiskUser, process: int) -> str:
-    """Name of the program; "" for the job itself."""
-    if user.group == process:
-        return NOBODY
-    return OUTSIDE if user.group == disk_rows.OUTSIDE else program_name(user.comm)
+    def _name_of(self, user: DiskUser, process: int) -> str:
+        """Name of the program, or of the cgroup; "" for the job itself."""
+        if user.group == process:
+            return NOBODY
+        if user.group == disk_rows.OUTSIDE:
+            return OUTSIDE
+        return (user.cgroup_id and self._name_of_group(user.cgroup_id)) or program_name(user.comm)

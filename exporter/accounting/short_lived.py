@@ -7,9 +7,9 @@ that of the systemd unit or container. Partner in C: run_find_ancestor() in bpf/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from exporter.accounting.culprits import culprit_name, program_name
+from exporter.accounting.culprits import NameOfGroup, culprit_name, no_names, program_name
 from exporter.kernel.thread_rows import BlameKey
 from exporter.text.printable import printable
 from exporter.units import NANOSECONDS
@@ -26,15 +26,7 @@ _UNIT_CHARACTERS = 64
 _MAX_FAMILIES = 256
 _MAX_MEMBERS = 1_024
 
-NameOfGroup = Callable[[int], str]
-"""Id of a cgroup -> its systemd unit or container, "" if unknown."""
-
 _Family = tuple[int, int]  # tgid of the ancestor, and the cgroup
-
-
-def no_names(_cgroup_id: int) -> str:
-    """Where cgroups cannot be looked up, as in a replay."""
-    return ""
 
 
 class ShortLived:

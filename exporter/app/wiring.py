@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporter import catalog
+from exporter.accounting.culprits import GroupNames
 from exporter.app import wanted_programs
 from exporter.app.otlp_push import OtlpPush
 from exporter.app.self_metrics import report_snapshot
@@ -140,7 +141,9 @@ def build(
         lambda: clock.now().monotonic_ns,
         read_gpus=_read_gpus(gpus, ring),
         run=runs,
-        name_of_group=CgroupLabels(config.node, hierarchy_of("cpu"), pods).culprit_name,
+        group_names=GroupNames(
+            *(CgroupLabels(config.node, hierarchy_of(name), pods).culprit_name for name in ("cpu", "blkio"))
+        ),
     )
     stacks = _stack_collector(kernel, tables, processes, own, resources)
     all_sinks = [*sinks, *(sink for sink in (recordings, history) if sink), otlp]

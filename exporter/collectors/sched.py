@@ -10,8 +10,8 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 
 from exporter import catalog
 from exporter.accounting.accountant import Accountant, ProcessTime
+from exporter.accounting.culprits import NO_GROUP_NAMES, GroupNames
 from exporter.accounting.progress import WorkloadProgress
-from exporter.accounting.short_lived import NameOfGroup, no_names
 from exporter.accounting.thread_time import Times, switches_by_process
 from exporter.kernel.readings import Accounts, Reading
 from exporter.kernel.tables import Tables
@@ -21,9 +21,9 @@ from exporter.totals import Series, Total, Totals
 class Sched:
     """Keeps state: lost time is attributed tick by tick."""
 
-    def __init__(self, tables: Tables, name_of_group: NameOfGroup = no_names) -> None:
+    def __init__(self, tables: Tables, group_names: GroupNames = NO_GROUP_NAMES) -> None:
         self._tables = tables
-        self._accountant = Accountant(name_of_group)
+        self._accountant = Accountant(group_names)
         self._switches: Mapping[int, tuple[int, int]] = {}
 
     def tick(

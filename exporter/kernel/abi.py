@@ -115,11 +115,13 @@ DISK_ROW = Layout(
 DISK_USER = Layout(
     group="I",
     tgid="I",
+    cgroup_id="Q",
     comm="16s",
 )
 DISK_USER_KEY = Layout(
     device="I",
-    user="II16s",
+    padding="I",
+    user="IIQ16s",
 )
 DISK_USE = Layout(
     requests="Q",

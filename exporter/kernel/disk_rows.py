@@ -44,10 +44,14 @@ class DiskRow(NamedTuple):
 
 
 class DiskUser(NamedTuple):
-    """Maker of requests. group: number of the traced process it belongs to (tgid is then 0), or OUTSIDE without a name, or 0."""
+    """Who causes requests. group: number of the traced process it belongs to (tgid is then 0), or OUTSIDE without a name, or 0.
+
+    cgroup_id: for which a kernel thread makes them, where the process is unknown; else 0.
+    """
 
     group: int
     tgid: int
+    cgroup_id: int
     comm: bytes
 
 
@@ -102,8 +106,9 @@ def read_disk_users(table: MapReader | None) -> dict[DiskUserKey, DiskUse]:
     """Users of each disk. The kernel evicts rows not used for long; such a row begins again at zero."""
     rows = {}
     for key, value in table.items() if table else ():
-        device, group, tgid, comm = abi.DISK_USER_KEY.unpack(key)
-        rows[DiskUserKey(device, DiskUser(group, tgid, comm.split(b"\0", 1)[0]))] = DiskUse(*abi.DISK_USE.unpack(value))
+        device, _, group, tgid, cgroup_id, comm = abi.DISK_USER_KEY.unpack(key)
+        user = DiskUser(group, tgid, cgroup_id, comm.split(b"\0", 1)[0])
+        rows[DiskUserKey(device, user)] = DiskUse(*abi.DISK_USE.unpack(value))
     return rows
 
 

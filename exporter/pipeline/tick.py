@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from exporter.accounting.accountant import ProcessTime
-from exporter.accounting.short_lived import NameOfGroup, no_names
+from exporter.accounting.culprits import NO_GROUP_NAMES, GroupNames
 from exporter.accounting.thread_time import times_by_process
 from exporter.causes import largest_culprit
 from exporter.chains.chain import Chain, Transition
@@ -62,7 +62,7 @@ class Pipeline:
     """read -> account -> detect.
 
     collectors: names of those that run. read_gpus: GPUs as sampled last. run: how a stage is called. new_id: makes ids of chains.
-    name_of_group: unit or container of a cgroup, as a culprit.
+    group_names: cgroups as culprits.
     lock: taken by callers around the methods that need it; it guards accounting, detection and engines.
     """
 
@@ -75,7 +75,7 @@ class Pipeline:
         read_gpus: Callable[[], Sequence[GpuState]] = tuple,
         run: RunStage = unguarded,
         new_id: Callable[[], str] = random_id,
-        name_of_group: NameOfGroup = no_names,
+        group_names: GroupNames = NO_GROUP_NAMES,
     ) -> None:
         names = frozenset(collectors)
         self.lock = threading.Lock()
@@ -83,7 +83,7 @@ class Pipeline:
         self._now_ns = now_ns
         self.run = run
         self._collectors = {name: collect for name, collect in COLLECTORS.items() if name in names}
-        self._accounting = Sched(tables, name_of_group) if _SCHED in names else None
+        self._accounting = Sched(tables, group_names) if _SCHED in names else None
         self._engines = Engines(tables, SERVING) if _ENGINE in names else None
         self._are_engines_current = False
         self._last_rows: Mapping[int, ProcessRow] = _NONE

@@ -81,7 +81,7 @@ ROWS: dict[str, tuple[type, tuple[str, ...]]] = {
     "DISK_KEY": (disk_rows.DiskKey, ()),
     "DISK_ROW": (disk_rows.DiskRow, ()),
     "DISK_USER": (disk_rows.DiskUser, ()),
-    "DISK_USER_KEY": (disk_rows.DiskUserKey, ()),
+    "DISK_USER_KEY": (disk_rows.DiskUserKey, ("padding",)),
     "DISK_USE": (disk_rows.DiskUse, ()),
     "DISK_WAIT_KEY": (disk_rows.DiskWaitKey, ()),
     "DISK_WAIT": (disk_rows.DiskWait, ()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -50,9 +51,9 @@ def number_of(device: Path) -> int:
     return os.major(found) << 20 | os.minor(found)
 
 
-def copy(*words: str | Path, group: cgroups.Group | None = None) -> None:
-    """`dd`, a page at a time, past the page cache, in a control group."""
-    command = ["dd", *map(str, words), f"bs={PAGE_BYTES}", f"count={CALLS}", "status=none"]
+def copy(*words: str | Path, group: cgroups.Group | None = None, size_bytes: int = PAGE_BYTES) -> None:
+    """`dd`, a page at a time, in a control group."""
+    command = ["dd", *map(str, words), f"bs={size_bytes}", f"count={CALLS}", "status=none"]
     subprocess.run([*(in_groups([group.path]) if group else ()), *command], check=True)
 
 
@@ -61,6 +62,15 @@ def rows_of(tracer: Tracer, device: Path, direction: DiskDirection) -> dict[int,
     rows = read_disks(tracer.kernel.maps["disks"])
     wanted = (number_of(device), direction)
     return {key.cgroup_id: row for key, row in rows.items() if (key.device, key.direction) == wanted}
+
+
+def _requests_by_name(tracer: Tracer, device: Path) -> dict[bytes, int]:
+    users = read_disk_users(tracer.kernel.maps["disk_users"])
+    by_name: Counter[bytes] = Counter()
+    for key, use in users.items():
+        if key.device == number_of(device):
+            by_name[key.user.comm] += use.requests
+    return by_name
 
 
 class TestRequests:
@@ -90,11 +100,30 @@ class TestRequests:
     def test_user_of_the_disk_is_the_process_that_made_the_request(self, account_tracer: Tracer, device: Path) -> None:
         """Whichever task executes it."""
         copy(f"if={device}", "of=/dev/null", "iflag=direct")
-        users = read_disk_users(account_tracer.kernel.maps["disk_users"])
-        of_device = {key.user.comm: use for key, use in users.items() if key.device == number_of(device)}
 
-        assert {comm: use.requests for comm, use in of_device.items()} == {b"dd": 23}
-        assert of_device[b"dd"].device_ns > 0
+        assert _requests_by_name(account_tracer, device) == {b"dd": 23}
+
+    def test_user_of_pages_that_are_written_back_is_the_process_that_made_them_dirty(
+        self, account_tracer: Tracer, device: Path
+    ) -> None:
+        """They are written when this process says so: `dd` has ended by then, and another process has the disk open."""
+        with device.open("rb") as held:
+            copy("if=/dev/zero", f"of={device}", "conv=notrunc")
+            written = _requests_by_name(account_tracer, device)
+            os.sync()
+            os.fsync(held.fileno())
+        by_name = _requests_by_name(account_tracer, device)
+
+        assert (written, by_name.keys()) == ({}, {b"dd"})
+
+    def test_user_of_requests_over_a_limit_is_the_process_that_made_them(
+        self, account_tracer: Tracer, device: Path, disk_group: cgroups.Group
+    ) -> None:
+        """A kernel thread makes most of them, as soon as the limit allows it."""
+        with disk.slow_reads(disk_group, device, MIB // 4):
+            copy(f"if={device}", "of=/dev/null", "iflag=direct", group=disk_group, size_bytes=32 * 1024)
+
+        assert _requests_by_name(account_tracer, device) == {b"dd": 23}
 
     def test_no_record_is_dropped(self, account_tracer: Tracer, device: Path) -> None:
         """No drops, and no runs that the kernel skipped."""

@@ -7,7 +7,7 @@ from exporter.accounting.disks import DiskBlame
 from exporter.kernel.disk_rows import OUTSIDE, DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
 
 JOB, SDA, SDB = 1, 8 << 20, 8 << 20 | 16
-OWN, DD, FIO = DiskUser(JOB, 0, b"python"), DiskUser(0, 40, b"dd"), DiskUser(0, 41, b"fio")
+OWN, DD, FIO = DiskUser(JOB, 0, 0, b"python"), DiskUser(0, 40, 0, b"dd"), DiskUser(0, 41, 0, b"fio")
 
 Uses = dict[tuple[int, DiskUser], int]
 
@@ -41,11 +41,18 @@ class TestShares:
 
     def test_culprit_outside_of_the_namespace_has_no_name(self) -> None:
         """A process of another pod."""
-        assert blamed({SDA: 100}, {(SDA, DiskUser(OUTSIDE, 0, b"")): 7}) == {"outside": 100}
+        assert blamed({SDA: 100}, {(SDA, DiskUser(OUTSIDE, 0, 0, b"")): 7}) == {"outside": 100}
 
     def test_another_traced_job_has_its_program_s_name(self) -> None:
         """It is not this one."""
-        assert blamed({SDA: 100}, {(SDA, DiskUser(2, 0, b"trainer")): 7}) == {"trainer": 100}
+        assert blamed({SDA: 100}, {(SDA, DiskUser(2, 0, 0, b"trainer")): 7}) == {"trainer": 100}
+
+    def test_unknown_process_has_the_name_of_its_cgroup(self) -> None:
+        """A kernel thread makes the requests; without a name of the cgroup it is the kernel thread."""
+        uses = {(SDA, DiskUser(0, 9, group, b"kworker/u8:1")): 50 for group in (7, 8)}
+        blame = DiskBlame({7: "backup.service", 8: ""}.__getitem__)
+
+        assert blamed({SDA: 100}, uses, blame) == {"backup.service": 50, "kworker": 50}
 
 
 class TestTime:
