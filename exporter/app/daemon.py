@@ -33,9 +33,11 @@ from exporter.config import Config
 from exporter.config.setting import reloaded
 from exporter.errors import ExporterError
 from exporter.host import heap
+from exporter.host.processes import Processes
 from exporter.kernel.abi import EventKind
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.pipeline.chain_log import ChainLog
+from exporter.probes.search import LibrarySearch, LikelyLibraries
 from exporter.recording.file import Recording
 
 log = logging.getLogger(__name__)
@@ -80,7 +82,9 @@ class Daemon:
         self.discovery = parts.discovery
         self._reloads = Reloads(self._reload, lambda: parts.own.set(catalog.own.RELOAD_SUCCESS, 0))
         self._wakeups = Wakeups(parts.kernel, resources)
-        self._probing = Probing(parts.kernel, parts.discovery, self._wakeups, parts.own)
+        search = LibrarySearch(LikelyLibraries(Processes(config.procfs)), self._wakeups.wake)
+        resources.callback(search.close)
+        self._probing = Probing(parts.kernel, parts.discovery, search, self._wakeups, parts.own)
         self.server = web_server(
             config,
             parts.own,
@@ -94,7 +98,7 @@ class Daemon:
         if not wanted_programs.may_probe(config, machine):
             self._probing.disable()
             self._probing.remove()
-        self.discovery.walk_all()
+        self._probing.look_at_everything(with_search=config.probes.attaches_once)
 
     def run(self) -> None:
         """Serve and tick until stop()."""
@@ -134,6 +138,7 @@ class Daemon:
     def _start(self) -> None:
         parts = self._parts
         self.server.start()
+        self._probing.start()
         parts.otlp.start()
         if parts.poller:
             parts.poller.start()

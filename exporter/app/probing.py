@@ -17,6 +17,7 @@ from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import Kernel
 from exporter.own_metrics.store import OwnMetrics
 from exporter.probes.discovery import Discovery
+from exporter.probes.search import LibrarySearch
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +25,28 @@ log = logging.getLogger(__name__)
 class Probing:
     """Called from the loop; disable() from any thread."""
 
-    def __init__(self, kernel: Kernel, discovery: Discovery, wakeups: Wakeups, own: OwnMetrics) -> None:
+    def __init__(
+        self, kernel: Kernel, discovery: Discovery, search: LibrarySearch, wakeups: Wakeups, own: OwnMetrics
+    ) -> None:
         self._kernel = kernel
         self._discovery = discovery
+        self._search = search
         self._wakeups = wakeups
         self._own = own
         self._is_on = True
         self._lost_mappings = 0
+
+    def look_at_everything(self, *, with_search: bool) -> None:
+        """Probe what processes have mapped. with_search: also what they may map, as nothing will be attached later."""
+        self._discovery.walk_all()
+        if with_search:
+            for library in self._search.found_now():
+                self._discovery.prepare(library)
+
+    def start(self) -> None:
+        """Search libraries that processes may map, in another thread."""
+        if self._discovery.can_prepare:
+            self._search.start()
 
     def disable(self) -> None:
         """Have remove_if_disabled() remove every probe; from any thread or a signal handler."""
@@ -61,7 +77,9 @@ class Probing:
         self.report()
 
     def look_at_fresh_mappings(self) -> None:
-        """Probe libraries that a process has just mapped."""
+        """Probe libraries that a process has just mapped, and those that one may map at any time."""
+        for library in self._search.found():
+            self._discovery.prepare(library)
         mappings = self._wakeups.mappings
         if mappings is None:
             return

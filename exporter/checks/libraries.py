@@ -11,7 +11,7 @@ from exporter.host import libraries
 from exporter.host.libraries import MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
-from exporter.probes.discovery import API_OF
+from exporter.probes.file_prober import API_OF
 
 
 def check(config: Config) -> Iterator[Check]:

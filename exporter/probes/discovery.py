@@ -13,54 +13,27 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from exporter.errors import KernelRefused, MalformedElf, NotPossibleHere, ProcessGone
+from exporter.config.probes import AttachKind
+from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host import libraries
-from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, OpenedLibrary, SkippedLibrary
+from exporter.host.libraries import LibraryKind, MappedLibrary, OpenedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
 from exporter.kernel import probes
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFiles, RealFile
-from exporter.kernel.operations import wanted_symbols
-from exporter.kernel.probes import Attachment
+from exporter.probes.file_prober import API_OF, FileIdentity, FileProber, MappingKey, Probed
 
 log = logging.getLogger(__name__)
 
-API_OF = {LibraryKind.RUNTIME: Api.RUNTIME, LibraryKind.DRIVER: Api.DRIVER, LibraryKind.NCCL: Api.NCCL}
 STEP_SECONDS = 0.005
 WALKS_UNUSED = 2
-
-_Key = tuple[int, int, bytes]  # device, inode and path of a mapping: enough to know it again without opening it
-_Identity = RealFile | FileId | _Key
-
-
-class Likeness(NamedTuple):
-    """Equal for two names of one file: build, size, and offsets of functions."""
-
-    build: str
-    size_bytes: int
-    offsets: frozenset[tuple[str, int]]
-
-
-@dataclass(slots=True, eq=False)
-class Probed:
-    """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
-
-    identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
-    """
-
-    path: str
-    first_met: tuple[int, bytes]
-    api: Api
-    attachment: Attachment | None
-    likeness: Likeness | None = None
-    identities: set[_Identity] = field(default_factory=set)
-    last_used_walk: int = 0
+MAX_EXPECTED = 64
+EXPECTED_SECONDS = 180.0
+"""Three times as long as it takes LibrarySearch to find a file again."""
 
 
 class Discovery:
@@ -84,9 +57,9 @@ class Discovery:
         self._processes = processes
         self._apis = apis
         self.interval_seconds = interval_seconds
-        self._with_launches = with_launches
+        self._prober = FileProber(kernel, with_launches=with_launches)
         self._mapped_files = MappedFiles(kernel)
-        self._files: dict[_Identity, Probed] = {}
+        self._files: dict[FileIdentity, Probed] = {}
         self._walk_number = 0
         self._walk: Iterator[int] | None = None
         self._next_walk_at = 0.0
@@ -94,8 +67,12 @@ class Discovery:
         self._is_enabled = True
         self._is_frozen = False
         self.unreadable_processes = 0  # in the last whole walk
-        self.failures: Counter[tuple[str, ...]] = Counter()
         self.surplus: Counter[tuple[str, ...]] = Counter()
+
+    @property
+    def failures(self) -> Counter[tuple[str, ...]]:
+        """Files that could not be probed, by library and reason."""
+        return self._prober.failures
 
     def probed(self) -> list[Probed]:
         """Files with probes attached."""
@@ -186,6 +163,29 @@ class Discovery:
         if self._is_enabled and API_OF[kind] in self._apis:
             self._examine(libraries.inspect_file(path, kind), None)
 
+    @property
+    def can_prepare(self) -> bool:
+        """Not with single probes: a library has hundreds, and the kernel takes long to remove each."""
+        is_single = self._kernel.attach_kind is AttachKind.SINGLE
+        return self._is_enabled and not self._is_frozen and self._only_in is None and not is_single
+
+    def prepare(self, found: OpenedLibrary) -> None:
+        """Probe a library that lies where a process may map it at any time, for EXPECTED_SECONDS; takes ownership of it."""
+        with found:
+            api = API_OF[found.library.kind]
+            if not self.can_prepare or api not in self._apis:
+                return
+            own = self._mapped_files.of_descriptor(found.fd) or found.file_id
+            file = self._files.get(own)
+            if file is None and self._has_room_for_expected() and self._prober.has_symbols(found):
+                file = self._prober.probe(found)
+                self._remember(file, {own})
+            if file is not None:
+                file.expected_until = time.monotonic() + EXPECTED_SECONDS
+
+    def _has_room_for_expected(self) -> bool:
+        return sum(file.expected_until > 0.0 for file in self._known()) < MAX_EXPECTED
+
     def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> None:
         """real: the file that is mapped, where the kernel identifies it."""
         file = self._files.get(real or _key(library))
@@ -194,7 +194,7 @@ class Discovery:
             self._remember(
                 Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), {real or _key(library)}
             )
-            self._failed(
+            self._prober.count_failure(
                 library.kind.value,
                 "frozen",
                 f"{mapping.shown_path} was loaded after startup, and --probes.attach-once is set",
@@ -224,37 +224,17 @@ class Discovery:
         if isinstance(found, OpenedLibrary):
             with found:
                 own = self._mapped_files.of_descriptor(found.fd) or found.file_id
-                self._remember(self._files.get(own) or self._probe(found), {met, own})
+                self._remember(self._files.get(own) or self._prober.probe(found), {met, own})
             return
         if found.reason is not libraries.SkipReason.VANISHED:  # so that it is not opened again at every walk
             mapping, kind = found.library.mapping, found.library.kind
             self._remember(Probed(mapping.shown_path, (mapping.inode, mapping.path), API_OF[kind], None), {met})
-        self._failed(found.library.kind.value, found.reason.value, found.detail)
+        self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
 
-    def _remember(self, file: Probed, identities: set[_Identity]) -> None:
+    def _remember(self, file: Probed, identities: set[FileIdentity]) -> None:
         file.last_used_walk = self._walk_number
         file.identities |= identities
         self._files |= dict.fromkeys(identities, file)
-
-    def _probe(self, opened: OpenedLibrary) -> Probed:
-        api, mapping = API_OF[opened.library.kind], opened.library.mapping
-        path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
-        try:
-            offsets = opened.elf.symbol_offsets(wanted_symbols(api, with_launches=self._with_launches))
-            likeness = Likeness(opened.elf.build(), opened.elf.size_bytes, frozenset(offsets.items()))
-        except MalformedElf as error:
-            self._failed(API_LABEL[api], libraries.SkipReason.MALFORMED.value, f"{path}: {error.one_line()}")
-            return Probed(path, first_met, api, None)
-        if not offsets:
-            self._failed(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
-            return Probed(path, first_met, api, None)
-        try:
-            attachment = probes.attach(self._kernel, api, opened.fd, offsets)
-        except KernelRefused as error:
-            self._failed(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
-            return Probed(path, first_met, api, None)
-        log.info("attached to %s: %d functions, %s", path, len(attachment.functions), attachment.kind_label)
-        return Probed(path, first_met, api, attachment, likeness)
 
     def resolve_surplus(self, number: int, first: int) -> None:
         """The attachment `number` sees calls that the attachment `first` has seen: remove it when both are on one file.
@@ -274,21 +254,15 @@ class Discovery:
         log.info("detached from %s: it is the same file as %s", file.path, other.path)
         self._remember(other, file.identities)
 
-    def _failed(self, library: str, reason: str, detail: str) -> None:
-        if not self.failures[library, reason]:
-            log.warning(
-                "cannot probe a %s library (%s): %s; further such failures are only counted in"
-                " gpustall_exporter_attach_failures_total",
-                library,
-                reason,
-                detail,
-            )
-        self.failures[library, reason] += 1
-
     def _detach_unused(self) -> None:
         if self._is_frozen:  # what is detached would not come back
             return
-        unused = [file for file in self._known() if self._walk_number - file.last_used_walk >= WALKS_UNUSED]
+        now = time.monotonic()
+        unused = [
+            file
+            for file in self._known()
+            if self._walk_number - file.last_used_walk >= WALKS_UNUSED and file.expected_until <= now
+        ]
         probes.detach_all(file.attachment for file in unused if file.attachment)
         for file in unused:
             if file.attachment:
@@ -302,5 +276,5 @@ class Discovery:
         self._files.clear()
 
 
-def _key(library: MappedLibrary) -> _Key:
+def _key(library: MappedLibrary) -> MappingKey:
     return library.mapping.device, library.mapping.inode, library.mapping.path

@@ -1,0 +1,102 @@
+"""Attaches probes to one library file, and counts the files where that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from exporter.errors import KernelRefused, MalformedElf
+from exporter.host import libraries
+from exporter.host.libraries import FileId, LibraryKind, OpenedLibrary
+from exporter.kernel import probes
+from exporter.kernel.abi import Api
+from exporter.kernel.apis import API_LABEL
+from exporter.kernel.loader import Kernel
+from exporter.kernel.mapped_files import RealFile
+from exporter.kernel.operations import wanted_symbols
+from exporter.kernel.probes import Attachment
+
+log = logging.getLogger(__name__)
+
+API_OF = {LibraryKind.RUNTIME: Api.RUNTIME, LibraryKind.DRIVER: Api.DRIVER, LibraryKind.NCCL: Api.NCCL}
+
+MappingKey = tuple[int, int, bytes]  # device, inode and path of a mapping: enough to know it again without opening it
+FileIdentity = RealFile | FileId | MappingKey
+
+
+class Likeness(NamedTuple):
+    """Equal for two names of one file: build, size, and offsets of functions."""
+
+    build: str
+    size_bytes: int
+    offsets: frozenset[tuple[str, int]]
+
+
+@dataclass(slots=True, eq=False)
+class Probed:
+    """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
+
+    identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
+    expected_until: by time.monotonic(); until then it stays probed though no process maps it.
+    """
+
+    path: str
+    first_met: tuple[int, bytes]
+    api: Api
+    attachment: Attachment | None
+    likeness: Likeness | None = None
+    identities: set[FileIdentity] = field(default_factory=set)
+    last_used_walk: int = 0
+    expected_until: float = 0.0
+
+
+class FileProber:
+    """with_launches: whether launches are probed."""
+
+    def __init__(self, kernel: Kernel, *, with_launches: bool) -> None:
+        self._kernel = kernel
+        self._with_launches = with_launches
+        self.failures: Counter[tuple[str, ...]] = Counter()
+
+    def has_symbols(self, opened: OpenedLibrary) -> bool:
+        """Whether there is anything to probe."""
+        api = API_OF[opened.library.kind]
+        try:
+            return bool(opened.elf.symbol_offsets(wanted_symbols(api, with_launches=self._with_launches)))
+        except MalformedElf:
+            return False
+
+    def probe(self, opened: OpenedLibrary) -> Probed:
+        """Attach to a file; a failure is counted."""
+        api, mapping = API_OF[opened.library.kind], opened.library.mapping
+        path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
+        try:
+            offsets = opened.elf.symbol_offsets(wanted_symbols(api, with_launches=self._with_launches))
+            likeness = Likeness(opened.elf.build(), opened.elf.size_bytes, frozenset(offsets.items()))
+        except MalformedElf as error:
+            self.count_failure(API_LABEL[api], libraries.SkipReason.MALFORMED.value, f"{path}: {error.one_line()}")
+            return Probed(path, first_met, api, None)
+        if not offsets:
+            self.count_failure(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
+            return Probed(path, first_met, api, None)
+        try:
+            attachment = probes.attach(self._kernel, api, opened.fd, offsets)
+        except KernelRefused as error:
+            self.count_failure(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
+            return Probed(path, first_met, api, None)
+        log.info("attached to %s: %d functions, %s", path, len(attachment.functions), attachment.kind_label)
+        return Probed(path, first_met, api, attachment, likeness)
+
+    def count_failure(self, library: str, reason: str, detail: str) -> None:
+        """Count it, and log the first one of a kind."""
+        if not self.failures[library, reason]:
+            log.warning(
+                "cannot probe a %s library (%s): %s; further such failures are only counted in"
+                " gpustall_exporter_attach_failures_total",
+                library,
+                reason,
+                detail,
+            )
+        self.failures[library, reason] += 1
