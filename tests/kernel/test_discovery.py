@@ -16,6 +16,8 @@ import pytest
 import gpustall_standin as standin
 from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
+from exporter.host.libraries import OpenedLibrary, inspect_file
+from exporter.host.likely_libraries import of_python
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, without_rank
@@ -231,6 +233,46 @@ def _mapped(file: Path) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
+
+
+class TestPrepared:
+    """Files that are probed before a process maps them."""
+
+    @staticmethod
+    def _prepare(scene: Scene, prefix: Path) -> Path:
+        """An environment with the libraries; what the search finds in it is probed."""
+        folder = copied(prefix / "lib/python3.12/site-packages/nvidia/all/lib")
+        for path, kind in of_python(Path("/"), str(prefix).lstrip("/")):
+            library = inspect_file(path, kind)
+            assert isinstance(library, OpenedLibrary)
+            scene.discovery.prepare(library)
+        return folder
+
+    def test_first_call_of_the_first_process_is_counted(self, scene: Scene, tmp_path: Path) -> None:
+        """It creates its communicator as soon as the library is mapped; /proc is not looked at before the process has ended."""
+        folder = self._prepare(scene, tmp_path / ".venv")
+        done = subprocess.run(
+            [standin.build_dir() / "calls", "ncclAllReduce:23", "cudaEventRecord:23"],
+            env={**without_rank(), "LD_LIBRARY_PATH": str(folder)},
+            capture_output=True,
+            timeout=PATIENCE_SECONDS,
+            check=True,
+        )
+        tgid = json.loads(done.stdout.splitlines()[0])["tgid"]
+
+        assert scene.calls(tgid).items() >= {"ncclCommInitRank": 1, "ncclAllReduce": 23, **recorded(23)}.items()
+
+    def test_file_stays_probed_without_a_user_and_is_probed_once(self, scene: Scene, tmp_path: Path) -> None:
+        """Three walks detach any other file; a process that maps it is found by the next one."""
+        folder = self._prepare(scene, tmp_path / ".venv")
+        for _ in range(3):
+            scene.discovery.walk_all()
+        with held_calls("cudaEventRecord:23", libraries=folder) as calls:
+            scene.discovery.walk_all()
+            calls.make()
+
+            assert scene.probed(folder) == list(LIBRARIES)
+            assert scene.calls(calls.tgids[0]) == recorded(23)
 
 
 class TestEnd:
