@@ -31,12 +31,13 @@ _ID_BYTES = 16  # of a W3C trace id
 
 
 class Observation(NamedTuple):
-    """A process at a tick. collectives: by hash of the communicator."""
+    """A process at a tick. collectives: by hash of the communicator. unfinished: see ProcessState."""
 
     progress: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     allocations: Allocations = Allocations()
     captures: Captures = Captures()
+    unfinished: Mapping[int, int] = {}
 
 
 class Wanted(NamedTuple):
@@ -88,7 +89,9 @@ class Engine:
                 self._detectors[number] = Detector(number, self._new_id)
                 self._standstills[number] = Standstill(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
-            self._detectors[number].add(ProcessState(now_ns, observed.progress, observed.collectives))
+            self._detectors[number].add(
+                ProcessState(now_ns, observed.progress, observed.collectives, unfinished=observed.unfinished)
+            )
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {one.process: one for one in missing}
         awaited = self._awaited()

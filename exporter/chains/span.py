@@ -24,13 +24,15 @@ class ProcessState(NamedTuple):
     """A process at a moment.
 
     now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: time lost so far against the
-    baseline, summed tick by tick.
+    baseline, summed tick by tick. unfinished: communicator, by the order of creation, -> operations that are enqueued and not
+    known to be complete; also of one whose creation was not seen, so that its hash and rank are unknown.
     """
 
     now_ns: int
     progress: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     late_ns: float = 0.0
+    unfinished: Mapping[int, int] = {}
 
     def fractional_steps(self, usual_step_ns: float) -> float:
         """Steps so far; the open one counts by its age, as one at most."""

@@ -67,7 +67,9 @@ class Standstill:
         standing = seen.progress.standing
         if is_long and standing is not None and not is_explained and standing.has_work:
             return [
-                self._open(Cause.STALLED, Effect.STEP, self._since_ns, seen, pace_ns, detail=_detail(standing, for_ns))
+                self._open(
+                    Cause.STALLED, Effect.STEP, self._since_ns, seen, pace_ns, detail=_detail(standing, for_ns, seen)
+                )
             ]
         return []
 
@@ -148,6 +150,10 @@ def _is_late(missing: Missing | None, seen: ProcessState, since_ns: int, pace_ns
     return seen.now_ns - missing.since_ns > 2 * pace_ns and since_ns <= missing.since_ns
 
 
-def _detail(standing: Standing, for_ns: int) -> str:
-    """`no step has ended and no kernel was launched for 12 s: thread 4711 has been in cudaStreamSynchronize for 11.8 s`"""
-    return f"no step has ended and no kernel was launched for {for_ns / NANOSECONDS:.0f} s: {standing.sentence}"
+def _detail(standing: Standing, for_ns: int, seen: ProcessState) -> str:
+    """`no step has ended and no kernel was launched for 12 s: thread 4711 has been in cudaStreamSynchronize for 11.8 s`
+
+    And for each communicator with operations that are not known to be complete: `; communicator 0 waits for 2 operations`.
+    """
+    waits = "".join(f"; communicator {number} waits for {count} operations" for number, count in seen.unfinished.items())
+    return f"no step has ended and no kernel was launched for {for_ns / NANOSECONDS:.0f} s: {standing.sentence}{waits}"

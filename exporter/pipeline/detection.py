@@ -28,7 +28,7 @@ from exporter.kernel.end_rows import LastError
 from exporter.kernel.gpu_rows import GraphRow
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
-from exporter.kernel.progress_rows import ProgressKey
+from exporter.kernel.progress_rows import ProgressKey, ProgressRow
 from exporter.kernel.tables import Tables
 from exporter.pipeline.gpu_activity import GpuActivity
 from exporter.pipeline.spending import spending
@@ -56,6 +56,30 @@ def _allocations(row: ProcessRow, failed: int) -> Allocations:
 
 def _captures(row: GraphRow | None) -> Captures:
     return Captures(row.captures, row.captured + row.failed) if row else Captures()
+
+
+def _collectives(
+    communicators: Mapping[int, Iterable[CommunicatorRow]], progress: Mapping[ProgressKey, ProgressRow]
+) -> dict[int, dict[int, Collective]]:
+    """Process -> hash of a communicator -> its place in it, where its creation was seen and it is counted apart."""
+    found: dict[int, dict[int, Collective]] = {}
+    for process, rows in communicators.items():
+        for row in rows:
+            known = progress.get(ProgressKey(process, row.ordinal))
+            if known is None or row.rank < 0 or not row.hash or row.ordinal == abi.COMMUNICATOR_OTHER:
+                continue
+            place = Collective(row.rank, known.collectives, known.lag_ns)
+            found.setdefault(process, {})[row.hash] = place
+    return found
+
+
+def _unfinished(progress: Mapping[ProgressKey, ProgressRow]) -> dict[int, dict[int, int]]:
+    """Process -> communicator as in the label -> operations that are not known to be complete, where it is counted apart."""
+    found: dict[int, dict[int, int]] = {}
+    for key, row in progress.items():
+        if key.communicator != abi.COMMUNICATOR_OTHER and row.enqueued > row.completed:
+            found.setdefault(key.process, {})[key.communicator - 1] = row.enqueued - row.completed
+    return found
 
 
 class Detection:
@@ -91,7 +115,9 @@ class Detection:
     ) -> list[Transition]:
         """Transitions since the last tick. processes: those alive. moved: those of which the accounting has something new."""
         failed = self._failed_allocations()
-        collectives = self._collectives(communicators)
+        progress = self._tables.read_progress() if communicators else {}
+        collectives = _collectives(communicators, progress)
+        unfinished = _unfinished(progress)
         graphs = self._tables.read_graphs()
         self._gpu_activity.tick(processes, partial(self._kernels, graphs), now_ns)
         capturing = {number for number, row in graphs.items() if row.open_captures}
@@ -102,6 +128,7 @@ class Detection:
                 collectives.get(number, {}),
                 _allocations(row, failed[number])._replace(gpu_bytes=self._gpu_activity.gpu_bytes(number)),
                 _captures(graphs.get(number)),
+                unfinished.get(number, {}),
             )
             for number, row in processes.items()
             if number in changed or self._engine.is_watched(number)
@@ -197,16 +224,3 @@ class Detection:
             if key.code == _OUT_OF_MEMORY and OPERATIONS[key.operation].shape is Shape.ALLOCATE:
                 failed[key.process] += count
         return failed
-
-    def _collectives(self, communicators: Mapping[int, Iterable[CommunicatorRow]]) -> dict[int, dict[int, Collective]]:
-        """Process -> hash of a communicator -> its place in it, where its creation was seen and it is counted apart."""
-        progress = self._tables.read_progress() if communicators else {}
-        found: dict[int, dict[int, Collective]] = {}
-        for process, rows in communicators.items():
-            for row in rows:
-                known = progress.get(ProgressKey(process, row.ordinal))
-                if known is None or row.rank < 0 or not row.hash or row.ordinal == abi.COMMUNICATOR_OTHER:
-                    continue
-                place = Collective(row.rank, known.collectives, known.lag_ns)
-                found.setdefault(process, {})[row.hash] = place
-        return found

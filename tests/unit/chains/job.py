@@ -40,6 +40,7 @@ class Job:
         self.arrived = 0
         self.allocations = Allocations()
         self.captures = Captures()
+        self.unfinished: dict[int, int] = {}
         self.call_times_ns: dict[Effect, int] = {}
         self.pageable_ns = self.capture_ns = self.link_ns = 0
         self.device_side = UNSEEN
@@ -104,7 +105,7 @@ class Job:
             self.standing,
         )
         places = {} if rank is None else {77: Collective(rank, self.arrived, self.lag_ns)}
-        return Observation(progress, places, self.allocations, self.captures)
+        return Observation(progress, places, self.allocations, self.captures, self.unfinished)
 
 
 class Scene:

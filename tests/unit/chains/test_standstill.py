@@ -218,6 +218,13 @@ class TestInAJob:
         )
         assert changes(scene.transitions) == [(Change.OPENED, Cause.STALLED), (Change.RESOLVED, Cause.STALLED)]
 
+    def test_communicators_with_open_operations_are_named(self, scene: Scene) -> None:
+        """Also those whose rank and hash are unknown."""
+        scene.jobs[0].unfinished = {0: 2, 3: 1}
+        (opened,) = scene.go_on(6, step_ms=None, standing=Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 0))
+
+        assert opened.chain.detail.endswith("; communicator 0 waits for 2 operations; communicator 3 waits for 1 operations")
+
     def test_it_is_critical_after_a_minute(self, scene: Scene) -> None:
         """A checkpoint takes a while."""
         scene.go_on(70, step_ms=None, standing=Standing(4711, "", ThreadState.LOCK, SECOND))

@@ -15,6 +15,7 @@ from exporter.chains.cold_start import Cold
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
+from exporter.kernel import abi
 from exporter.kernel.tables import Tables
 from exporter.pipeline.detection import MAX_INFOS, Detection
 from exporter.totals import Series, Total, Trace
@@ -104,6 +105,16 @@ class TestObservations:
         bench.kernel.progress(1, communicator=2, enqueued=3)
 
         assert bench.tick()[1].collectives == {77: Collective(3, 11, 5)}
+
+    def test_open_operations_are_known_also_without_a_hash(self, bench: Bench) -> None:
+        """Of the second communicator, whose creation was not seen; the first has none, and the last is several."""
+        bench.kernel.communicator(1, ordinal=1, digest=77, rank=3)
+        bench.kernel.communicator(1, ordinal=2, address=0xC1, digest=0, rank=-1, ranks=0)
+        bench.kernel.progress(1, communicator=1, enqueued=12, completed=12)
+        bench.kernel.progress(1, communicator=2, enqueued=3, completed=1)
+        bench.kernel.progress(1, communicator=abi.COMMUNICATOR_OTHER, enqueued=3, completed=1)
+
+        assert bench.tick()[1].unfinished == {1: 2}
 
     def test_allocations_that_failed_without_memory_are_counted(self, bench: Bench) -> None:
         """Code 2 of an allocation, and nothing else."""
