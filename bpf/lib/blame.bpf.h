@@ -112,16 +112,17 @@ __noinline int blame_run(struct thread *thread, struct run *run, u64 ns, u32 tgi
 		run = other_run;
 		is_own = false;
 	}
+	u32 culprit = is_own ? CULPRIT_OWN : run->is_exporter ? CULPRIT_EXPORTER : CULPRIT_TASK;
 	struct blame_key key = {
 		.process = thread->group,
 		.victim = victim_kind(thread),
-		.culprit = is_own ? CULPRIT_OWN : run->is_exporter ? CULPRIT_EXPORTER : CULPRIT_TASK,
-		.tgid = is_own ? 0 : run->tgid, /* one row for dozens of workers */
+		.culprit = culprit,
+		.tgid = culprit == CULPRIT_TASK ? run->tgid : 0, /* one row for dozens of workers */
 		.cgroup_id = run->cgroup_id,
 	};
 
 	__builtin_memcpy(key.comm, run->comm, sizeof(key.comm));
-	if (key.culprit == CULPRIT_TASK && run->ancestor_tgid) {
+	if (culprit == CULPRIT_TASK && run->ancestor_tgid) {
 		key.ancestor_tgid = run->ancestor_tgid;
 		__builtin_memcpy(key.ancestor_comm, run->ancestor_comm, sizeof(key.ancestor_comm));
 	}

@@ -247,8 +247,8 @@ class Accountant:
         """Processes with a culprit's name that held CPUs this process waited for: at most five, the largest share first."""
         charged: dict[int, int] = {}
         for key, ns in self._blame.items():
-            if key.process == number and key.tgid and self._short_lived.name_of(key) == culprit:
-                tgid = self._short_lived.tgid_of(key)
+            tgid = self._short_lived.tgid_of(key) if key.process == number else 0
+            if tgid and self._short_lived.name_of(key) == culprit:
                 charged[tgid] = charged.get(tgid, 0) + ns
         return tuple(sorted(charged, key=lambda tgid: -charged[tgid])[:_MAX_TGIDS])
 

@@ -54,8 +54,10 @@ class ShortLived:
         return self._shared_name(key) if self._is_shared(key) else culprit_name(key)
 
     def tgid_of(self, key: BlameKey) -> int:
-        """The process to act on."""
-        return key.ancestor_tgid if self._is_shared(key) else key.tgid
+        """The process to act on; 0: none, as for the first process of the machine."""
+        if not self._is_shared(key):
+            return key.tgid
+        return 0 if key.ancestor_tgid == _INIT else key.ancestor_tgid
 
     def _is_shared(self, key: BlameKey) -> bool:
         members = self._families.get((key.ancestor_tgid, key.cgroup_id)) if key.ancestor_tgid else None

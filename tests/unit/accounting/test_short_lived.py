@@ -92,7 +92,8 @@ class TestInit:
         """As systemctl takes it."""
         met(names, *(short(comm, 600 + number, INIT) for number, comm in enumerate(TOOLS)))
 
-        assert names.name_of(short(b"cc1", 601, INIT)) == "cron.service"
+        key = short(b"cc1", 601, INIT)
+        assert (names.name_of(key), names.tgid_of(key)) == ("cron.service", 0)
 
     def test_without_a_known_unit_it_is_the_process(self) -> None:
         """As in a replay."""
