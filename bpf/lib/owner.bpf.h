@@ -36,7 +36,7 @@ struct {
 /* The last pages that were made dirty on a CPU: a program that writes a file makes thousands of its pages dirty in a row. */
 struct dirty {
 	u64 inode;
-	u64 task;
+	u64 task; /* its process id and thread id */
 };
 
 struct {
@@ -101,12 +101,14 @@ static __always_inline void owner_note_dirty(u64 inode)
 	u32 zero = 0;
 	struct dirty *last = bpf_map_lookup_elem(&last_dirty, &zero);
 
-	if (!last || (last->inode == inode && last->task == (u64)task) || is_kernel_thread(task))
+	u64 id = bpf_get_current_pid_tgid();
+
+	if (!last || (last->inode == inode && last->task == id) || is_kernel_thread(task))
 		return;
 	struct disk_user user = user_of(task);
 
 	last->inode = inode;
-	last->task = (u64)task;
+	last->task = id;
 	bpf_map_update_elem(&inode_writers, &inode, &user, BPF_ANY);
 }
 

@@ -88,7 +88,7 @@ static __always_inline bool is_short_lived(struct task_struct *task, u64 now_ns)
 	return (s64)(now_ns - BPF_CORE_READ(task, group_leader, start_time)) < (s64)SHORT_LIVED_NS;
 }
 
-/* The nearest ancestor of a task that is not short-lived; of too many generations the last one that was looked at. */
+/* The nearest ancestor of a task, given by its address, that is not short-lived; of too many generations the last one that was looked at. */
 __noinline int run_find_ancestor(struct run *run, u64 address, u64 now_ns)
 {
 	struct task_struct *task = (void *)address, *ancestor = NULL;
@@ -128,7 +128,7 @@ static __always_inline void run_describe(struct run *run, struct task_struct *ta
 	run->is_exporter = is_exporter(task, tgid);
 	BPF_CORE_READ_STR_INTO(&run->comm, task, group_leader, comm);
 	if (is_short_lived(task, now_ns) && !(BPF_CORE_READ(task, flags) & PF_KTHREAD))
-		run_find_ancestor(run, (u64)task, now_ns);
+		run_find_ancestor(run, (u64)BPF_CORE_READ(task, group_leader), now_ns);
 }
 
 /* Records that `task` has run on this CPU until now. */

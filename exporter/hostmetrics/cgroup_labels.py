@@ -33,9 +33,14 @@ class CgroupLabels:
         return name_container(node=self.node.node, container=container, names=names)
 
     def culprit_name(self, cgroup_id: int) -> str:
-        """The pod, container, batch job or service that a cgroup belongs to; "" for none."""
-        identity = self.identity_of(cgroup_id)
-        return f"{identity.namespace}/{identity.pod}" if identity.pod else identity.container
+        """The pod, container, batch job or service that a cgroup belongs to; else its own name; "" for the root or if unknown."""
+        path = self.hierarchy.path_of(cgroup_id) if self.hierarchy else None
+        if path is None:
+            return ""
+        identity = self.identity_of_path(path)
+        if identity.pod:
+            return f"{identity.namespace}/{identity.pod}"
+        return identity.container or path.rpartition("/")[2]
 
     def is_gone(self, cgroup_id: int) -> bool:
         """Whether no cgroup has this id any more, so that its rows will not grow."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from exporter.accounting.sharing import Growth
-from exporter.accounting.short_lived import ShortLived
+from exporter.accounting.short_lived import MANY_NAMES, ShortLived
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState
 from exporter.kernel.thread_rows import BlameKey
 from tests.faults.injectors import cgroups
@@ -129,8 +129,9 @@ class TestShortLived:
                 for key, ns in grown.items():
                     charged_ns[names.name_of(key)] += ns
 
-        assert max(charged_ns, key=lambda name: charged_ns[name]) == "culprit"
-        assert not [name for name in charged_ns if name.startswith("tool")]
+        noise_ns = {name: ns for name, ns in charged_ns.items() if name.startswith("tool")}
+        assert charged_ns["culprit"] > 5 * sum(noise_ns.values())
+        assert len(noise_ns) < MANY_NAMES
 
 
 def _ancestors(tgid: int) -> list[int]:
@@ -165,7 +166,8 @@ class TestExporter:
         account = accounts.read(probed, {})
         charged_ns = sum(ns for key, ns in account.accounts.blame.items() if key.culprit is Culprit.EXPORTER)
 
-        assert charged_ns > 0.5 * runnable_ns(account)
+        assert charged_ns > 30 * MS
+        assert os.getpid() not in account.blame_by_tgid_ns()
 
 
 def throttled_ns(group: cgroups.Group) -> int:

@@ -272,7 +272,7 @@ class TestPrepared:
             calls.make()
 
             assert scene.probed(folder) == list(LIBRARIES)
-            assert scene.calls(calls.tgids[0]) == recorded(23)
+            assert scene.calls(calls.tgids[0]).items() >= recorded(23).items()
 
 
 class TestEnd:

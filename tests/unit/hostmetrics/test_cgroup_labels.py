@@ -59,6 +59,37 @@ class TestIdentity:
         assert CgroupLabels("gpu7", hierarchy, PodCache()).identity_of_path(f"/{SCOPE}") == CONTAINER
 
 
+class TestCulprit:
+    """The name under which a cgroup is a culprit."""
+
+    def test_service_and_container_have_their_label(self, hierarchy: Hierarchy) -> None:
+        labels = CgroupLabels("gpu7", hierarchy)
+
+        assert labels.culprit_name(id_of(hierarchy, "system.slice/cron.service")) == "cron.service"
+        assert labels.culprit_name(id_of(hierarchy, f"{SCOPE}/init")) == "0123456789ab"
+
+    def test_container_of_a_pod_has_the_name_of_the_pod(self, hierarchy: Hierarchy) -> None:
+        """With its namespace, as kubectl takes it."""
+        pods = PodCache()
+        pods.put("uid", Pod("train", "job-0", ("uid",), {CONTAINER_ID: "worker"}))
+
+        assert CgroupLabels("gpu7", hierarchy, pods).culprit_name(id_of(hierarchy, SCOPE)) == "train/job-0"
+
+    def test_other_cgroup_has_its_own_name(self, hierarchy: Hierarchy) -> None:
+        """Such as a login session."""
+        (hierarchy.root / "user.slice/session-3.scope").mkdir(parents=True)
+
+        labels = CgroupLabels("gpu7", hierarchy)
+
+        assert labels.culprit_name(id_of(hierarchy, "user.slice/session-3.scope")) == "session-3.scope"
+
+    def test_root_and_unknown_cgroups_have_none(self, hierarchy: Hierarchy) -> None:
+        labels = CgroupLabels("gpu7", hierarchy)
+
+        assert (labels.culprit_name(id_of(hierarchy, ".")), labels.culprit_name(2**40)) == ("", "")
+        assert CgroupLabels("gpu7", None).culprit_name(7) == ""
+
+
 class TestGone:
     def test_removed_cgroup_is_gone(self, hierarchy: Hierarchy) -> None:
         labels = CgroupLabels("gpu7", hierarchy)
