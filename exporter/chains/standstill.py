@@ -155,5 +155,7 @@ def _detail(standing: Standing, for_ns: int, seen: ProcessState) -> str:
 
     And for each communicator with operations that are not known to be complete: `; communicator 0 waits for 2 operations`.
     """
-    waits = "".join(f"; communicator {number} waits for {count} operations" for number, count in seen.unfinished.items())
+    waits = "".join(
+        f"; communicator {number} waits for {count} operations" for number, count in seen.unfinished.items()
+    )
     return f"no step has ended and no kernel was launched for {for_ns / NANOSECONDS:.0f} s: {standing.sentence}{waits}"

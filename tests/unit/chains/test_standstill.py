@@ -221,9 +221,13 @@ class TestInAJob:
     def test_communicators_with_open_operations_are_named(self, scene: Scene) -> None:
         """Also those whose rank and hash are unknown."""
         scene.jobs[0].unfinished = {0: 2, 3: 1}
-        (opened,) = scene.go_on(6, step_ms=None, standing=Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 0))
+        (opened,) = scene.go_on(
+            6, step_ms=None, standing=Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 0)
+        )
 
-        assert opened.chain.detail.endswith("; communicator 0 waits for 2 operations; communicator 3 waits for 1 operations")
+        assert opened.chain.detail.endswith(
+            "; communicator 0 waits for 2 operations; communicator 3 waits for 1 operations"
+        )
 
     def test_it_is_critical_after_a_minute(self, scene: Scene) -> None:
         """A checkpoint takes a while."""
