@@ -70,6 +70,7 @@ class Probing:
     def remove(self) -> None:
         """Those of the libraries first, then those of the kernel."""
         self._is_on = False
+        self._search.close()
         self._discovery.close()
         self._kernel.detach()
         self._wakeups.close_mappings()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from exporter.config.probes import AttachKind
@@ -51,7 +51,9 @@ class Discovery:
         *,
         with_launches: bool,
         only_in: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._only_in = only_in
         self._kernel = kernel
         self._processes = processes
@@ -109,7 +111,7 @@ class Discovery:
         if not self._is_enabled:
             self._walk = None
             return
-        now = time.monotonic()
+        now = self._clock()
         if self._walk is None:
             if now < self._next_walk_at:
                 return
@@ -117,7 +119,7 @@ class Discovery:
         assert self._walk is not None  # noqa: S101 - just begun
         for tgid in self._walk:
             self.look_at(tgid)
-            if time.monotonic() - now > seconds:
+            if self._clock() - now > seconds:
                 return
         self._walk = None
         if self._unreadable and self._unreadable != self.unreadable_processes:
@@ -181,7 +183,7 @@ class Discovery:
                 file = self._prober.probe(found)
                 self._remember(file, {own})
             if file is not None:
-                file.expected_until = time.monotonic() + EXPECTED_SECONDS
+                file.expected_until = self._clock() + EXPECTED_SECONDS
 
     def _has_room_for_expected(self) -> bool:
         return sum(file.expected_until > 0.0 for file in self._known()) < MAX_EXPECTED
@@ -257,7 +259,7 @@ class Discovery:
     def _detach_unused(self) -> None:
         if self._is_frozen:  # what is detached would not come back
             return
-        now = time.monotonic()
+        now = self._clock()
         unused = [
             file
             for file in self._known()

@@ -39,7 +39,7 @@ class Probed:
     """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
 
     identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
-    expected_until: by time.monotonic(); until then it stays probed though no process maps it.
+    expected_until: by the clock of Discovery; until then it stays probed though no process maps it.
     """
 
     path: str

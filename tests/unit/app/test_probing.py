@@ -17,6 +17,7 @@ from exporter.kernel.events import KernelEvent
 from exporter.kernel.mapping_watch import Mapped
 from exporter.own_metrics.store import OwnMetrics
 from exporter.probes.discovery import Discovery
+from exporter.probes.search import LibrarySearch, LikelyLibraries
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
 from tests.support.records import own_sample
 from tests.unit.host.elf_image import Image, Sym
@@ -57,8 +58,10 @@ class Bench:
         self.wakeups = FakeWakeups()
         self.own = OwnMetrics()
         kernel = kernel_of(self.libbpf)
-        self.discovery = Discovery(kernel, process(proc, 1, maps=b""), frozenset(Api), 3600.0, with_launches=True)
-        self.probing = Probing(kernel, self.discovery, cast(Wakeups, self.wakeups), self.own)
+        processes = process(proc, 1, maps=b"")
+        self.discovery = Discovery(kernel, processes, frozenset(Api), 3600.0, with_launches=True)
+        search = LibrarySearch(LikelyLibraries(processes), lambda: None)
+        self.probing = Probing(kernel, self.discovery, search, cast(Wakeups, self.wakeups), self.own)
         self.discovery.walk_all()
 
     def run(self, tgid: int) -> None:

@@ -51,10 +51,10 @@ class TestDisks:
 
 class TestUsers:
     def test_comm_ends_at_its_nul(self) -> None:
-        key = struct.pack("<III16s", NVME, 7, 0, b"fio\0old")
+        key = struct.pack("<IIIIQ16s", NVME, 0, 7, 0, 9, b"fio\0old")
         found = read_disk_users(table(key, struct.pack("<QQ", 3, 900)))
 
-        assert found == {DiskUserKey(NVME, DiskUser(7, 0, b"fio")): DiskUse(3, 900)}
+        assert found == {DiskUserKey(NVME, DiskUser(7, 0, 9, b"fio")): DiskUse(3, 900)}
 
 
 class TestWaits:

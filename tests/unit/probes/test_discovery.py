@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.libraries import LibraryKind
+from exporter.config.probes import AttachKind
+from exporter.host.libraries import LibraryKind, OpenedLibrary, inspect_file, kind_of
 from exporter.kernel.abi import Api
 from exporter.probes.discovery import Discovery
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
@@ -26,15 +27,27 @@ class Node:
 
     def __init__(self, proc: Path) -> None:
         self.proc = proc
+        self.now = 0.0
         self.libbpf = FakeLibbpf()
         self.processes = process(proc, 1, maps=b"")
         self.discovery = self.discover()
 
     def discover(
-        self, apis: frozenset[Api] = frozenset(Api), *, with_launches: bool = True, only_in: Path | None = None
+        self,
+        apis: frozenset[Api] = frozenset(Api),
+        *,
+        with_launches: bool = True,
+        only_in: Path | None = None,
+        kind: AttachKind = AttachKind.SINGLE,
     ) -> Discovery:
         self.discovery = Discovery(
-            kernel_of(self.libbpf), self.processes, apis, 0.0, with_launches=with_launches, only_in=only_in
+            kernel_of(self.libbpf, kind),
+            self.processes,
+            apis,
+            0.0,
+            with_launches=with_launches,
+            only_in=only_in,
+            clock=lambda: self.now,
         )
         return self.discovery
 
@@ -58,6 +71,77 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
+
+
+def prepare(node: Node, path: str, content: bytes) -> None:
+    """The search has found a file that no process maps."""
+    file = node.proc.parent / path.lstrip("/")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    kind = kind_of(path.encode())
+    assert kind is not None
+    found = inspect_file(file, kind)
+    assert isinstance(found, OpenedLibrary)
+    node.discovery.prepare(found)
+
+
+class TestPreparing:
+    """Files that a process may map."""
+
+    @pytest.fixture
+    def node(self, tmp_path: Path) -> Node:
+        """A kernel that probes a whole library at once."""
+        (tmp_path / "proc").mkdir()
+        node = Node(tmp_path / "proc")
+        node.discover(kind=AttachKind.MULTI)
+        return node
+
+    def test_file_is_probed_before_a_process_maps_it(self, node: Node) -> None:
+        prepare(node, RUNTIME, CUDART)
+
+        assert len(node.discovery.probed()) == 1
+
+    def test_it_stays_probed_for_three_minutes(self, node: Node) -> None:
+        """Walks without a user do not detach it; after that they do."""
+        prepare(node, RUNTIME, CUDART)
+        within = len(node.walk(3))
+        node.now = 180.0
+
+        assert (within, node.walk(3)) == (1, [])
+
+    def test_it_stays_longer_if_it_is_found_again(self, node: Node) -> None:
+        prepare(node, RUNTIME, CUDART)
+        node.now = 100.0
+        prepare(node, RUNTIME, CUDART)
+        node.now = 279.0
+
+        assert len(node.walk(3)) == 1
+
+    def test_file_with_nothing_to_probe_is_no_failure(self, node: Node) -> None:
+        """PyTorch's library without NCCL in it."""
+        prepare(node, "/opt/libtorch_cuda.so", CUDART)
+
+        assert (node.discovery.probed(), node.failures()) == ([], {})
+
+    def test_sixty_four_files_are_probed(self, node: Node) -> None:
+        for number in range(65):
+            prepare(node, f"/opt/{number}/libcudart.so.12", CUDART)
+
+        assert len(node.discovery.probed()) == 64
+
+    def test_single_probes_are_not_placed_in_advance(self, node: Node) -> None:
+        """Each would take the kernel long to remove."""
+        node.discover(kind=AttachKind.SINGLE)
+        prepare(node, RUNTIME, CUDART)
+
+        assert node.discovery.probed() == []
+
+    def test_frozen_and_disabled_place_nothing(self, node: Node) -> None:
+        for stop in (Discovery.freeze, Discovery.disable):
+            stop(node.discover(kind=AttachKind.MULTI))
+            prepare(node, RUNTIME, CUDART)
+
+            assert node.discovery.probed() == []
 
 
 class TestAttaching:
