@@ -28,7 +28,7 @@ struct blame_key {
 	__u16 victim;
 	__u16 culprit;
 	__u32 tgid; /* of CULPRIT_TASK, in the machine's pid namespace; else 0 */
-	__u32 ancestor_tgid; /* of a short-lived CULPRIT_TASK: its nearest ancestor that is not short-lived; else 0 */
+	__u32 ancestor_tgid; /* of a young CULPRIT_TASK: its nearest ancestor that lasts; else 0 */
 	__u64 cgroup_id; /* on cgroup v1 in the hierarchy of the cpu controller */
 	char comm[16];	 /* of the culprit's process when it was first charged */
 	char ancestor_comm[16];

@@ -13,7 +13,8 @@
 
 #define RUNS 64
 #define OUTSIDE (~0U) /* tgid of a task that is_outside() */
-#define SHORT_LIVED_NS 10000000000ULL /* a younger process may be one of many */
+#define YOUNG_NS 2000000000ULL /* a younger process may be one of many that end at once */
+#define LASTING_NS 10000000000ULL /* an older ancestor is one to act on */
 #define ANCESTORS 8
 #define INIT 1
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
@@ -24,7 +25,7 @@ struct run {
 	u64 cgroup_id;
 	u32 tgid;  /* 0: idle; or OUTSIDE */
 	u32 group; /* job that the task belongs to; 0: not tracked */
-	u32 ancestor_tgid; /* of a short-lived process; else 0 */
+	u32 ancestor_tgid; /* of a young process; else 0 */
 	u32 is_exporter;
 	char comm[16];
 	char ancestor_comm[16];
@@ -83,12 +84,12 @@ static __always_inline bool is_exporter(struct task_struct *task, u32 tgid)
 	return own && own->exporter_tgid == (own->is_confined ? visible_tid(BPF_CORE_READ(task, group_leader)) : tgid);
 }
 
-static __always_inline bool is_short_lived(struct task_struct *task, u64 now_ns)
+static __always_inline bool is_younger(struct task_struct *task, u64 now_ns, u64 age_ns)
 {
-	return (s64)(now_ns - BPF_CORE_READ(task, group_leader, start_time)) < (s64)SHORT_LIVED_NS;
+	return (s64)(now_ns - BPF_CORE_READ(task, group_leader, start_time)) < (s64)age_ns;
 }
 
-/* The nearest ancestor of a task, given by its address, that is not short-lived; of too many generations the last one that was looked at. */
+/* The nearest ancestor of a task, given by its address, that lasts; of too many generations the last one that was looked at. */
 __noinline int run_find_ancestor(struct run *run, u64 address, u64 now_ns)
 {
 	struct task_struct *task = (void *)address, *ancestor = NULL;
@@ -104,7 +105,7 @@ __noinline int run_find_ancestor(struct run *run, u64 address, u64 now_ns)
 			break;
 		ancestor = task;
 		run->ancestor_tgid = tgid;
-		if (tgid == INIT || !is_short_lived(task, now_ns))
+		if (tgid == INIT || !is_younger(task, now_ns, LASTING_NS))
 			break;
 	}
 	if (ancestor)
@@ -127,7 +128,7 @@ static __always_inline void run_describe(struct run *run, struct task_struct *ta
 	run->cgroup_id = cgroup_of(task);
 	run->is_exporter = is_exporter(task, tgid);
 	BPF_CORE_READ_STR_INTO(&run->comm, task, group_leader, comm);
-	if (is_short_lived(task, now_ns) && !(BPF_CORE_READ(task, flags) & PF_KTHREAD))
+	if (is_younger(task, now_ns, YOUNG_NS) && !(BPF_CORE_READ(task, flags) & PF_KTHREAD))
 		run_find_ancestor(run, (u64)BPF_CORE_READ(task, group_leader), now_ns);
 }
 

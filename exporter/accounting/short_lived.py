@@ -1,8 +1,8 @@
 """Names culprits; short-lived programs of many names share that of their parent: a compiler run, a shell script, a cron job.
 
-In: blame keys, which name the nearest ancestor of a short-lived process that is not short-lived itself. Out: names, such as
-`make (children)`. Where that ancestor is the first process of the machine, which starts whatever it is asked for, the name is
-that of the systemd unit or container. Partner in C: run_find_ancestor() in bpf/lib/runs.bpf.h.
+In: blame keys, which name the nearest lasting ancestor of a young process. Out: names, such as `make (children)`. Where that
+ancestor is the first process of the machine, which starts whatever it is asked for, the name is that of the systemd unit or
+container. Partner in C: run_find_ancestor() in bpf/lib/runs.bpf.h.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from exporter.units import NANOSECONDS
 MANY_NAMES = 5
 """So many names below one ancestor within MEMORY_NS are told as one."""
 MEMORY_NS = 60 * NANOSECONDS
-LASTING_NS = 2 * NANOSECONDS
-"""A process that is charged for longer than this is a culprit of its own."""
 SUFFIX = " (children)"
 
 _INIT = 1
 _UNIT_CHARACTERS = 64
 _MAX_FAMILIES = 256
-_MAX_MEMBERS = 1_024
+_MAX_NAMES = 1_024
 
 _Family = tuple[int, int]  # tgid of the ancestor, and the cgroup
 
@@ -34,20 +32,24 @@ class ShortLived:
 
     def __init__(self, name_of_group: NameOfGroup = no_names) -> None:
         self._name_of_group = name_of_group
-        self._families: dict[_Family, _Members] = {}
+        self._families: dict[_Family, dict[bytes, int]] = {}  # -> name -> when it was last charged
 
     def observe(self, charged: Iterable[BlameKey], now_ns: int) -> None:
         """Culprits charged since the last update."""
         for key in charged:
             if key.ancestor_tgid:
                 family = key.ancestor_tgid, key.cgroup_id
-                members = self._families.pop(family) if family in self._families else _Members()
-                self._families[family] = members  # the last one that is forgotten
-                members.add(key, now_ns)
+                names = self._families.pop(family) if family in self._families else {}
+                self._families[family] = names  # behind all others
+                names.pop(key.comm, None)
+                names[key.comm] = now_ns
+                if len(names) > _MAX_NAMES:
+                    del names[next(iter(names))]
         while len(self._families) > _MAX_FAMILIES:
             del self._families[next(iter(self._families))]
-        for members in self._families.values():
-            members.forget_before(now_ns - MEMORY_NS)
+        for names in self._families.values():
+            while names and next(iter(names.values())) < now_ns - MEMORY_NS:
+                del names[next(iter(names))]
 
     def name_of(self, key: BlameKey) -> str:
         """Name of the culprit; "" where no program held the CPU."""
@@ -60,8 +62,9 @@ class ShortLived:
         return 0 if key.ancestor_tgid == _INIT else key.ancestor_tgid
 
     def _is_shared(self, key: BlameKey) -> bool:
-        members = self._families.get((key.ancestor_tgid, key.cgroup_id)) if key.ancestor_tgid else None
-        return members is not None and members.are_many() and not members.is_lasting(key.tgid)
+        if not key.ancestor_tgid:
+            return False
+        return len(self._families.get((key.ancestor_tgid, key.cgroup_id), ())) >= MANY_NAMES
 
     def _shared_name(self, key: BlameKey) -> str:
         if key.ancestor_tgid == _INIT:
@@ -69,35 +72,3 @@ class ShortLived:
             if unit:
                 return unit
         return program_name(key.ancestor_comm) + SUFFIX
-
-
-class _Members:
-    """Short-lived processes below one ancestor."""
-
-    def __init__(self) -> None:
-        self._names: dict[bytes, int] = {}  # -> when it was last charged
-        self._charged: dict[int, tuple[int, int]] = {}  # tgid -> when it was first and last charged
-
-    def add(self, key: BlameKey, now_ns: int) -> None:
-        self._names.pop(key.comm, None)
-        self._names[key.comm] = now_ns
-        first_ns, _ = self._charged.pop(key.tgid, (now_ns, now_ns))
-        self._charged[key.tgid] = first_ns, now_ns
-        if len(self._names) > _MAX_MEMBERS:
-            del self._names[next(iter(self._names))]
-        if len(self._charged) > _MAX_MEMBERS:
-            del self._charged[next(iter(self._charged))]
-
-    def forget_before(self, since_ns: int) -> None:
-        """The oldest come first."""
-        while self._names and next(iter(self._names.values())) < since_ns:
-            del self._names[next(iter(self._names))]
-        while self._charged and next(iter(self._charged.values()))[1] < since_ns:
-            del self._charged[next(iter(self._charged))]
-
-    def are_many(self) -> bool:
-        return len(self._names) >= MANY_NAMES
-
-    def is_lasting(self, tgid: int) -> bool:
-        first_ns, last_ns = self._charged.get(tgid, (0, 0))
-        return last_ns - first_ns >= LASTING_NS

@@ -46,7 +46,7 @@ class IntervalRow(NamedTuple):
 class BlameKey(NamedTuple):
     """Key of `blame`, whose value is nanoseconds. tgid: in the machine's pid namespace, 0: not a task. comm: up to its NUL.
 
-    ancestor_tgid: nearest ancestor of a short-lived process that is not short-lived itself, else 0.
+    ancestor_tgid: of a young process the nearest ancestor that lasts, else 0.
     """
 
     process: int

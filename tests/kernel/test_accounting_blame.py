@@ -120,8 +120,8 @@ class TestShortLived:
         names: ShortLived = ShortLived()
         growth: Growth[BlameKey] = Growth()
         charged_ns: Counter[str] = Counter()
-        with noise(tmp_path / "noise", cpu=1), accounts.running(*culprit):
-            for _ in range(6):
+        with accounts.running(*culprit), noise(tmp_path / "noise", cpu=1):
+            for _ in range(4):
                 charged_ns = Counter()
                 account = accounts.run(probed, "taskset", "-c", "1", waits_program, "call", "spin", "8", "60000")
                 grown = growth.since(account.accounts.blame)

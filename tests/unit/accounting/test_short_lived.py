@@ -67,22 +67,13 @@ class TestMany:
 
 
 class TestLasting:
-    """A process that goes on is a culprit of its own."""
+    """A process that goes on for two seconds is a culprit of its own."""
 
     def test_long_lived_process_has_its_own_name(self, names: ShortLived) -> None:
         """It has no ancestor in its key."""
         met(names, *(short(comm, 600 + number) for number, comm in enumerate(TOOLS)), LONG)
 
         assert (names.name_of(LONG), names.tgid_of(LONG)) == ("stress-ng", 42)
-
-    def test_young_process_has_its_own_name_once_it_was_charged_for_two_seconds(self, names: ShortLived) -> None:
-        """The others of its family do not."""
-        family = [short(comm, 600 + number) for number, comm in enumerate(TOOLS)]
-        met(names, *family)
-        for second in (1.0, 2.0):
-            met(names, family[1], at=second)
-
-        assert [names.name_of(key) for key in family[:2]] == ["make (children)", "cc1"]
 
 
 class TestInit:
