@@ -20,12 +20,13 @@ struct {
 
 static const struct cadence_row empty_cadence;
 
-/* Equal for beats of the same operation and size on the same communicator. */
+/* Equal for beats of the same operation and size on the same communicator. The low 16 bits are without the size. */
 static __always_inline u64 beat_signature(u64 cookie, u64 bytes, u32 communicator)
 {
-	u64 x = (bytes << 16 ^ (u64)communicator << 8 ^ (u16)cookie) * 0x9e3779b97f4a7c15ULL;
+	u64 kind = (u16)(cookie ^ communicator << 10);
+	u64 x = (bytes << 16 ^ kind) * 0x9e3779b97f4a7c15ULL;
 
-	return x ^ x >> 29;
+	return (x ^ x >> 29) << 16 | kind;
 }
 
 __noinline int cadence_add(u32 process, u64 signature, u64 at_ns)

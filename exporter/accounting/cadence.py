@@ -6,6 +6,10 @@ histogram of the time from one step to the next, empty while no rhythm is known.
 A step makes the same beats every time. The shortest period that has come three times in a row is the step, and a pair of beats
 that comes once in it is the anchor: from one anchor to the next is one step. An anchor is kept while it goes on coming, so that
 an evaluation or a checkpoint in between makes one long step and no gap.
+
+Where sizes differ from step to step, as with sequences of variable length, beats are compared without their size. Less is known
+then, so the period has to hold for longer, and steps have to be about as long as each other: requests that come at random make
+the same copies as well.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ MAX_PERIOD = 64
 REPEATS = 3
 MIN_BEATS = 12  # repetitions: a handful of copies at the start of a program is no rhythm
 MIN_STEP_NS = 1_000_000
+SIZELESS_BEATS = 64  # that have to repeat without their sizes
+SIZELESS_SPREAD = 0.3  # mean deviation of steps from their mean length
 LOOK_EVERY = 8  # updates, while there is an anchor: two seconds
 
 _Anchor = tuple[int, int]
@@ -50,6 +56,7 @@ class Cadence:
         self._read = 0
         self._beats: deque[Beat] = deque(maxlen=(REPEATS + 1) * MAX_PERIOD)
         self._anchor: _Anchor | None = None
+        self._is_sizeless = False  # the anchor's signatures are kinds
         self._anchored_at_ns = 0
         self._updates = 0
         self._counts: Counter[int] = Counter()  # by slot
@@ -73,9 +80,19 @@ class Cadence:
 
     def _take(self, beat: Beat) -> None:
         before = self._beats[-1] if self._beats else None
+        if before is not None and self._is_sizeless and self._is_continued(before, beat):
+            return
         self._beats.append(beat)
-        if before is not None and (before.signature, beat.signature) == self._anchor:
+        if before is not None and (self._signature(before), self._signature(beat)) == self._anchor:
             self._step_ends(beat)
+
+    def _signature(self, beat: Beat) -> int:
+        return beat.kind if self._is_sizeless else beat.signature
+
+    @staticmethod
+    def _is_continued(before: Beat, beat: Beat) -> bool:
+        """Whether a batch is copied in several pieces."""
+        return beat.kind == before.kind and beat.at_ns - before.at_ns < MIN_STEP_NS
 
     def _step_ends(self, beat: Beat) -> None:
         if self._anchored_at_ns:
@@ -86,20 +103,31 @@ class Cadence:
         self._anchored_at_ns = beat.at_ns
 
     def _look(self) -> None:
-        signatures = [beat.signature for beat in self._beats]
+        beats = list(self._beats)
+        if not self._look_at(beats, is_sizeless=False) and (self._anchor is None or self._is_sizeless):
+            self._look_at(_pieces_joined(beats), is_sizeless=True)
+
+    def _look_at(self, beats: list[Beat], *, is_sizeless: bool) -> bool:
+        """Find the anchor; whether there is one."""
+        signatures = [beat.kind if is_sizeless else beat.signature for beat in beats]
         period = shortest_period(signatures)
-        repeating = list(self._beats)[-repeated(period) :] if period else []
+        repeating = beats[-repeated(period) :] if period else []
         if repeating and is_burst(repeating, period):
             period, repeating = 0, []
+        if is_sizeless and not is_regular(beats[-SIZELESS_BEATS:], period):
+            return False
         once = anchors(signatures, period)
-        known = self._anchor
+        known = self._anchor if self._is_sizeless is is_sizeless else None
         if known in once or (known and not once and known in pairwise(signatures)):
-            return
-        self._anchor, self._anchored_at_ns = min(once, default=None), 0
+            return True
+        if not once and (is_sizeless or self._is_sizeless):
+            return False  # the other way of looking may know better
+        self._anchor, self._anchored_at_ns, self._is_sizeless = min(once, default=None), 0, is_sizeless
         # The steps that revealed the rhythm count as well.
         for before, beat in pairwise(repeating):
-            if (before.signature, beat.signature) == self._anchor:
+            if (self._signature(before), self._signature(beat)) == self._anchor:
                 self._step_ends(beat)
+        return self._anchor is not None
 
     def rhythm(self) -> Rhythm:
         """Steps so far and the open one."""
@@ -123,6 +151,27 @@ def shortest_period(signatures: Sequence[int]) -> int:
         if all(last[i] == last[i + period] for i in range(length - period)):
             return period
     return 0
+
+
+def is_regular(beats: Sequence[Beat], period: int) -> bool:
+    """Whether beats repeat this period all the time, in steps of about the same length."""
+    if (
+        not period
+        or len(beats) < SIZELESS_BEATS
+        or any(beat.kind != later.kind for beat, later in zip(beats, beats[period:], strict=False))
+    ):
+        return False
+    ends_ns = [beat.at_ns for beat in beats[::period]]
+    steps_ns = [later - before for before, later in pairwise(ends_ns)]
+    mean_ns = sum(steps_ns) / len(steps_ns)
+    return sum(abs(step_ns - mean_ns) for step_ns in steps_ns) <= SIZELESS_SPREAD * mean_ns * len(steps_ns)
+
+
+def _pieces_joined(beats: list[Beat]) -> list[Beat]:
+    """Without the later pieces of batches that are copied in several."""
+    return beats[:1] + [
+        beat for before, beat in pairwise(beats) if beat.kind != before.kind or beat.at_ns - before.at_ns >= MIN_STEP_NS
+    ]
 
 
 def is_burst(beats: Sequence[Beat], period: int) -> bool:

@@ -17,6 +17,11 @@ class Beat(NamedTuple):
     at_ns: int
     signature: int
 
+    @property
+    def kind(self) -> int:
+        """Equal for beats that are alike except for their size. Source: beat_signature() in bpf/lib/cadence.bpf.h."""
+        return self.signature & 0xFFFF
+
 
 class CadenceRow(NamedTuple):
     """Value of `cadence`. beats: so far. last: the raw ring, beat n at n % abi.BEATS."""

@@ -194,3 +194,38 @@ class TestProgress:
         job.tick()
 
         assert job.cadence.rhythm().missed_beats == 200 - 128
+
+
+class TestVariableSizes:
+    """Copies of a kind whose sizes differ from step to step: the low 16 bits are the kind."""
+
+    @staticmethod
+    def _step(job: Job, number: int, length_ms: int = 28) -> None:
+        job.beat(number << 16 | COPY, length_ms)
+        job.beat((number + 1) << 16 | COPY)
+
+    def test_steps_of_variable_lengths_are_found(self, job: Job) -> None:
+        """Two pieces a step; steps of 24 to 32 ms. From the 64th step on they are known, and 40 more are counted."""
+        for number in range(104):
+            self._step(job, number, 24 + number % 9)
+            job.tick()
+
+        count, sum_ms = job.steps()
+        assert count >= 40
+        assert sum_ms / count == pytest.approx(28, abs=1)
+
+    def test_requests_at_random_are_no_rhythm(self, job: Job) -> None:
+        """The same copies, 5 or 200 ms apart."""
+        for number in range(200):
+            self._step(job, number, 200 if number % 3 else 5)
+            job.tick()
+
+        assert job.steps() == (0, 0)
+
+    def test_equal_sizes_come_first(self, job: Job) -> None:
+        """A job with a rhythm of its own is not looked at without sizes."""
+        for _ in range(40):
+            job.step()
+            job.tick()
+
+        assert job.steps()[0] >= 36
