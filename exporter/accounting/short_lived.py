@@ -1,7 +1,7 @@
 """Names culprits; short-lived programs of many names share that of their parent: a compiler run, a shell script, a cron job.
 
 In: blame keys, which name the nearest lasting ancestor of a young process. Out: names, such as `make (children)`. Where that
-ancestor is the first process of the machine, which starts whatever it is asked for, the name is that of the systemd unit or
+ancestor is the first process of the machine, which starts any service, the name is that of the systemd unit or
 container. Partner in C: run_find_ancestor() in bpf/lib/runs.bpf.h.
 """
 
@@ -15,7 +15,7 @@ from exporter.text.printable import printable
 from exporter.units import NANOSECONDS
 
 MANY_NAMES = 5
-"""So many names below one ancestor within MEMORY_NS are told as one."""
+"""So many names below one ancestor within MEMORY_NS are reported as one."""
 MEMORY_NS = 60 * NANOSECONDS
 SUFFIX = " (children)"
 

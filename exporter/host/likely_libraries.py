@@ -42,7 +42,7 @@ _INTERPRETER: Final = re.compile(rb"python[0-9.]*|pypy[0-9.]*")
 
 
 def in_root(root: Path) -> Iterator[tuple[Path, LibraryKind]]:
-    """What the linker finds without being told where, and what lies in the usual places below a root directory."""
+    """What the linker finds without further paths, and what lies in the usual places below a root directory."""
     yield from _of_names(root / path.lstrip("/") for path in cached_paths(root / LINKER_CACHE))
     yield from _in_folders(root, USUAL_FOLDERS)
     for prefix in USUAL_PREFIXES:

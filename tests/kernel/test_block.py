@@ -106,7 +106,7 @@ class TestRequests:
     def test_user_of_pages_that_are_written_back_is_the_process_that_made_them_dirty(
         self, account_tracer: Tracer, device: Path
     ) -> None:
-        """They are written when this process says so: `dd` has ended by then, and another process has the disk open."""
+        """They are written at the request of this process: `dd` has ended by then, and another process has the disk open."""
         with device.open("rb") as held:
             copy("if=/dev/zero", f"of={device}", "conv=notrunc")
             written = _requests_by_name(account_tracer, device)

@@ -41,7 +41,7 @@ def full(bench: Bench) -> Bench:
 
 
 class TestAdmission:
-    """Of a name that has no series yet."""
+    """A name that has no series yet."""
 
     def test_name_that_did_little_is_other(self, bench: Bench) -> None:
         """Below 10 ms in one update; once it does more it has a series."""

@@ -89,7 +89,7 @@ class TestPlaces:
 
 
 class TestPrefixes:
-    """Of an interpreter, by its links in /proc."""
+    """An interpreter is known by its links in /proc."""
 
     @staticmethod
     def process(proc: Path, executable: str, command: bytes) -> set[str]:

@@ -107,7 +107,7 @@ class TestObservations:
         assert bench.tick()[1].collectives == {77: Collective(3, 11, 5)}
 
     def test_open_operations_are_known_also_without_a_hash(self, bench: Bench) -> None:
-        """Of the second communicator, whose creation was not seen; the first has none, and the last is several."""
+        """The second communicator, whose creation was not seen; the first has none, and the last is several."""
         bench.kernel.communicator(1, ordinal=1, digest=77, rank=3)
         bench.kernel.communicator(1, ordinal=2, address=0xC1, digest=0, rank=-1, ranks=0)
         bench.kernel.progress(1, communicator=1, enqueued=12, completed=12)

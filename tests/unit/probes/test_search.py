@@ -75,7 +75,7 @@ class TestFresh:
         assert (before, machine.found()) == ([], [f"host/srv/job/.venv/{NCCL}"])
 
     def test_all_places_are_searched_again_after_a_minute(self, machine: Machine) -> None:
-        """What was installed meanwhile is found, and what was found before as well."""
+        """What was installed since is found, and what was found before as well."""
         machine.library(f"host/usr/{NCCL}")
         machine.process(10, "host")
         machine.found()

@@ -53,7 +53,7 @@ class TestCulprits:
     """At most 64 have a series."""
 
     def test_smallest_ones_become_other(self) -> None:
-        """Of 66 culprits with 1 to 66 ns, by cause; the time without a culprit is none."""
+        """There are 66 culprits with 1 to 66 ns, by cause; the time without a culprit is none."""
         of_identity: dict[Series, Total] = {culprit("cpu_contention", ""): 1, culprit("block_io", "hog1"): 3}
         of_identity |= {culprit("cpu_contention", f"hog{number}"): number for number in range(1, 67)}
         end_surplus_culprits(of_identity)
