@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Who caused a disk request? For pages that are written back it is the process that made the file dirty, whichever thread makes
- * the request. Else it is the current process. If that is a kernel thread, as for requests over a limit or to an encrypted disk, it is the last process of
- * the request's cgroup that made a request itself; else the cgroup.
+ * the request. Else it is the current process. If that is a kernel thread, as for requests over a limit or to an encrypted disk,
+ * it is the last process of the request's cgroup that made a request itself; else the cgroup.
  * Maps written: inode_writers, group_users, last_dirty (this file).
  * Dropped: writers and users, if 8,192 others came later (not counted): their requests are their cgroup's.
  */
