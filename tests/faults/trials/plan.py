@@ -50,7 +50,7 @@ class PlannedTrial:
     @property
     def name(self) -> str:
         """Name of its file."""
-        return f"{self.number:03}-{self.shape}-{'+'.join(fault.name for fault in self.faults) or 'nothing'}"
+        return f"{self.seed}-{self.number:03}-{self.shape}-{'+'.join(fault.name for fault in self.faults) or 'nothing'}"
 
 
 class Planner:

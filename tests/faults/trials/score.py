@@ -181,7 +181,8 @@ def booked(run: RecordedRun, truth: StepTruth, on_ns: int, off_ns: int) -> Booke
     before_ns = on_ns - (off_ns - on_ns)
     numbers = [last_before(run, moment) for moment in (before_ns, on_ns)]
     numbers.append(min(first_after(run, off_ns) + 1, len(run.ticks) - 1))
-    entries = [books(run, numbers)[number] for number in numbers]
+    entered = books(run, numbers)
+    entries = [entered[number] for number in numbers]
     moments = [run.ticks[number].now_ns for number in numbers]
     sums = [_beyond(entries, moments, tgid) for tgid in run.tgids.values()]
     return Booked(max(sums, default=0.0), truth.lost_ns, truth.wall_ns)

@@ -11,10 +11,11 @@ from pathlib import Path
 import gpustall_standin as standin
 from tests.faults.trials.fault import Bring, OutsideFault
 from tests.faults.trials.job import TrialJob
-from tests.faults.trials.outside.neighbour import beside, program, scratch, weight_for
+from tests.faults.trials.outside.neighbour import beside, program, scratch, taken_for, weight_for
 
 CONTENTION = frozenset({"cpu_contention"})
 STRESS = ("stress-ng:stress-ng",)
+MOST_REAL_TIME_PERCENT = 85
 FOR_EVER = "while :; do {}; done"
 BIG_FILES = Path(sys.base_prefix, "bin")
 MANY_FILES = Path("/usr/share")
@@ -85,7 +86,7 @@ def _nice_neighbours(job: TrialJob, share: float) -> Iterator[None]:
 @contextmanager
 def _real_time(job: TrialJob, share: float) -> Iterator[None]:
     """It runs whenever it wants to: in bursts."""
-    percent = min(round(100 * share / (1 + share)), 80)
+    percent = min(round(100 * taken_for(job, share)), MOST_REAL_TIME_PERCENT)
     line = ("chrt", "--rr", "1", "stress-ng", "--quiet", "--cpu", str(job.cpu_count), "--cpu-load", str(percent))
     with program(*line, cpus=job.cpus):
         yield

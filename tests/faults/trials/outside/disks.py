@@ -40,7 +40,7 @@ def _iomix(job: TrialJob, share: float) -> Iterator[None]:
 @contextmanager
 def _backup(job: TrialJob, share: float) -> Iterator[None]:
     """Whole files, read past the page cache by several at once."""
-    with disk.file_of(128 << 20) as path, disk.flood(path, max(round(16 * share), 3)):
+    with disk.file_of(128 << 20) as path, disk.flood(path, max(round(6 * share), 2)):
         yield
 
 

@@ -96,6 +96,12 @@ def weight_for(job: TrialJob, share: float) -> float:
     return share / max(min(cpu_use(job) / job.cpu_count, 1.0), LEAST_CPU)
 
 
+def taken_for(job: TrialJob, share: float) -> float:
+    """The part of each CPU of the job that has to be taken from it."""
+    weight = weight_for(job, share)
+    return weight / (1 + weight)
+
+
 def cpu_use(job: TrialJob) -> float:
     """CPUs that it uses, measured."""
     return sum(cpu_uses(job).values())

@@ -12,10 +12,12 @@ from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.job import TrialJob
 from tests.faults.trials.outside.limits import by_turns
+from tests.faults.trials.outside.neighbour import taken_for
 
 NETWORK = frozenset({"network"})
 TIMEOUT_SECONDS = 1.0  # of a request to a name server
 READER_PERIOD_SECONDS = 1.5
+MOST_STORM = 0.75
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def _stopped_reader(job: TrialJob, share: float) -> Iterator[None]:
 def _packet_storm(job: TrialJob, share: float) -> Iterator[None]:
     """Soft interrupts on the job's CPU."""
     others = f"1-{(os.cpu_count() or 2) - 1}"
-    with interrupts.storm(int(job.cpus), others, min(share / (1 + share), 0.7)):
+    with interrupts.storm(int(job.cpus), others, min(taken_for(job, share), MOST_STORM)):
         yield
 
 
