@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.faults.shapes.expected import EXPECTED
-from tests.faults.shapes.shape import InsideFault, Shape
+from tests.faults.shapes.shape import DECOYS, InsideFault, Shape
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import OutsideFault
 
@@ -115,6 +115,11 @@ class Planner:
 def is_felt(shape: Shape, fault: OutsideFault) -> bool:
     """A program in C++ does nothing besides; a job of several ranks does not fit on one CPU."""
     return not (shape.source and fault.extra) and not (shape.ranks > 1 and fault.is_of_one_cpu)
+
+
+def is_decoy(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault]) -> bool:
+    """Whether no chain is expected: nothing is wrong, or the job does on purpose what it does."""
+    return all(fault.name in DECOYS if fault.is_inside else outside[fault.name].is_decoy for fault in faults)
 
 
 def accepted(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from exporter.causes import HOST_CAUSES
+from exporter.causes import HOST_CAUSES, Cause
 from exporter.chains.chain import Chain, Change
 from exporter.units import NANOSECONDS
 from tests.faults.books import Entry, books, first_after, last_before
@@ -18,10 +18,11 @@ from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.diagnosed import Event, first_of, latest_of
 from tests.faults.job import Step
 from tests.faults.recording import RecordedRun
+from tests.faults.shapes.shape import DECOYS
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.outside.neighbour import GROUP
 from tests.faults.trials.outside.registry import OUTSIDE
-from tests.faults.trials.plan import PlannedTrial, accepted
+from tests.faults.trials.plan import PlannedTrial, accepted, is_decoy
 from tests.faults.trials.trial import Trial, first_ns
 from tests.faults.trials.truth import StepTruth, spans_of, truth_of
 
@@ -56,14 +57,15 @@ class Booked(NamedTuple):
 class Case:
     """A trial that was compared.
 
-    accepted: causes that are right; none of a decoy. opened: chains from the begin of the fault to its grace. last: the same,
-    when they were resolved. false_alarms: chains while steps were as long as ever. disturbed: those while they were longer
-    without a fault. quiet_ns: in which no chain was to be opened. rules, false_rules: alarms of rules of co-occurrence.
-    booked: None without a recording or a fault.
+    is_decoy: no chain is expected. accepted: causes that are right, or may be named though nothing is wrong. opened: chains from
+    the begin of the fault to its grace. last: the same, when they were resolved. false_alarms: chains while steps were as long
+    as ever. disturbed: those while they were longer without a fault. quiet_ns: in which no chain was to be opened. rules,
+    false_rules: alarms of rules of co-occurrence. booked: None without a recording or a fault.
     """
 
     planned: PlannedTrial
     truth: StepTruth
+    is_decoy: bool
     accepted: frozenset[str]
     on_ns: int
     opened: tuple[Event, ...]
@@ -78,12 +80,12 @@ class Case:
     @property
     def is_fault(self) -> bool:
         """Whether something was wrong: it was meant to be, and steps show it."""
-        return bool(self.accepted) and self.truth.is_real
+        return not self.is_decoy and self.truth.is_real
 
     @property
     def is_harmful_decoy(self) -> bool:
         """Whether what should make no step longer did so all the same: it proves nothing."""
-        return not self.accepted and self.truth.is_real
+        return self.is_decoy and not is_on_purpose(self.planned) and self.truth.is_real
 
     @property
     def first(self) -> Event | None:
@@ -106,7 +108,10 @@ class Case:
 
     @property
     def names_culprit(self) -> bool | None:
-        """Whether the first culprit is the right one; None where there is none to name, or no right chain."""
+        """Whether the first culprit or late rank is the right one; None where there is none to name, or no right chain."""
+        if self.first is not None and self.first.chain.cause in (Cause.SLOW_RANK, Cause.PEER_RANK) and self.is_right:
+            late = self.first.chain.peer or str(self.first.rank)
+            return late in {str(fault.rank) for fault in self.planned.faults if fault.is_inside}
         known = [OUTSIDE[fault.name] for fault in self.planned.faults if not fault.is_inside]
         wanted = [name for fault in known for name in fault.culprits]
         if not wanted or self.first is None or not self.is_right:
@@ -136,16 +141,23 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
     events = trial.events
     opened = [event for event in events if event.change is Change.OPENED]
     resolved = {event.chain.id: event.chain for event in events if event.change is Change.RESOLVED}
-    is_fault = bool(right) and truth.is_real
+    nothing_is_wrong = is_decoy(trial.planned.faults, outside)
+    is_fault = not nothing_is_wrong and truth.is_real
     mine = [event for event in opened if is_fault and _is_of(event, on_ns, off_ns)]
     others = [event for event in opened if event not in mine]
-    is_excused = [is_slow(trial.run.steps, event, on_ns, off_ns) or _is_start(trial, event) for event in others]
+    if nothing_is_wrong:
+        others = [event for event in others if event.chain.cause.value not in right]
+    is_excused = [
+        _is_start(trial, event) or (not is_on_purpose(trial.planned) and is_slow(trial.run.steps, event, on_ns, off_ns))
+        for event in others
+    ]
     rules = list(alarms(trial.gauges))
     end_ns = max(step.end_ns for step in trial.run.steps)
     whole_ns = end_ns - first_ns(trial)
     return Case(
         trial.planned,
         truth,
+        nothing_is_wrong,
         right,
         on_ns,
         tuple(mine),
@@ -157,6 +169,11 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
         tuple(rule for rule in rules if not (is_fault and on_ns <= rule.now_ns)),
         booked(trial.run, truth, on_ns, off_ns) if is_fault and trial.run.ticks else None,
     )
+
+
+def is_on_purpose(planned: PlannedTrial) -> bool:
+    """Whether steps may become longer and nothing is wrong: the job does something else now."""
+    return any(fault.is_inside and fault.name in DECOYS for fault in planned.faults)
 
 
 def _is_of(event: Event, on_ns: int, off_ns: int) -> bool:

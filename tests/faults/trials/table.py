@@ -31,7 +31,7 @@ def complaints(case: Case) -> list[str]:
 def verdict(case: Case) -> str:
     """In a word, or what is wrong."""
     nothing_wrong = "right" if case.is_fault else "decoy did harm" if case.is_harmful_decoy else "silent"
-    if case.accepted and not case.is_fault:
+    if not case.is_decoy and not case.is_fault:
         nothing_wrong = "no fault: steps were hardly longer"
     return "; ".join(complaints(case)) or nothing_wrong
 
@@ -45,7 +45,7 @@ def case_row(case: Case) -> str:
         ", ".join(f"{fault.share:+.0%}" for fault in case.planned.faults),
         f"{case.truth.impact:+.0%}",
         f"{case.truth.lost_share:.0%}",
-        "+".join(sorted(case.accepted)) or "silence",
+        "+".join([*sorted(case.accepted), *(["silence"] if case.is_decoy else [])]),
         "" if after_ns is None else f"{seconds(after_ns):.2f}",
         ", ".join(_named(event.chain.cause.value, event.chain.culprits) for event in reported) or "nothing",
         "" if case.booked is None else f"{case.booked.booked_ns / case.booked.wall_ns:.0%}",
@@ -82,7 +82,7 @@ def _column(cases: Sequence[Case]) -> dict[str, str]:
     return {
         "trials": str(len(cases)),
         "faults that made steps longer": str(len(faults)),
-        "meant as a fault, without effect": str(sum(bool(case.accepted) and not case.is_fault for case in cases)),
+        "meant as a fault, without effect": str(sum(not case.is_decoy and not case.is_fault for case in cases)),
         "decoys that made steps longer": str(sum(case.is_harmful_decoy for case in cases)),
         "found": share_text(share(case.first is not None for case in faults)),
         "right cause first": share_text(share(case.is_right for case in found)),

@@ -10,9 +10,9 @@ from tests.faults.shapes.shape import InsideFault, Shape
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.outside.registry import OUTSIDE
-from tests.faults.trials.plan import FAULT_SECONDS, SHARES, PlannedTrial, Planner, accepted
+from tests.faults.trials.plan import FAULT_SECONDS, SHARES, PlannedTrial, Planner, accepted, is_decoy
 
-LOOP = Shape("loop", "", ("python3",), 0.04, frozenset({InsideFault.SLEEP, InsideFault.EVALUATION}))
+LOOP = Shape("loop", "", ("python3",), 0.04, frozenset({InsideFault.SLEEP, InsideFault.BATCH_SIZE}))
 RANKS = Shape("ranks", "", ("python3",), 0.04, frozenset({InsideFault.HANG}), ranks=2)
 COMPILED = Shape("compiled", "", ("loop",), 0.04, frozenset(), source="loop.cc")
 SHAPES = (LOOP, RANKS, COMPILED)
@@ -38,7 +38,7 @@ class TestPlanner:
 
     def test_half_of_the_trials_are_decoys(self) -> None:
         """Nothing at all is one as well."""
-        decoys = [one for one in planned() if not accepted(one.faults, OUTSIDE)]
+        decoys = [one for one in planned() if is_decoy(one.faults, OUTSIDE)]
 
         assert len(decoys) == COUNT // 2
 
@@ -58,7 +58,7 @@ class TestPlanner:
         """And it is of one of its ranks."""
         inside = {(one.shape, fault.name, fault.rank) for one in planned() for fault in one.faults if fault.is_inside}
 
-        assert inside == {("loop", "sleep", 0), ("loop", "evaluation", 0), ("ranks", "hang", 0), ("ranks", "hang", 1)}
+        assert inside == {("loop", "sleep", 0), ("loop", "batch-size", 0), ("ranks", "hang", 0), ("ranks", "hang", 1)}
 
     def test_compiled_program_does_nothing_besides(self) -> None:
         """So no fault is chosen that only a reader of files would feel."""

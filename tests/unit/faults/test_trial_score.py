@@ -78,6 +78,13 @@ class TestFault:
         """It is named in the chain's own words."""
         assert complaints(case(event(2, culprits=(("python3", 1.0),)))) == ["culprit"]
 
+    @pytest.mark.parametrize(("rank", "is_so"), [(0, True), (1, False)])
+    def test_late_rank_must_be_the_right_one(self, rank: int, is_so: bool) -> None:
+        """The chain is of rank 0."""
+        straggler = PlannedFault("straggler", 1.0, True, rank)
+
+        assert case(event(2, Cause.SLOW_RANK), fault=straggler).names_culprit is is_so
+
     def test_culprit_counts_as_it_was_when_the_chain_was_resolved(self) -> None:
         """At first others may have been there as well."""
         opened = event(2, culprits=(("python3", 1.0),))
@@ -134,6 +141,13 @@ class TestDecoy:
 
         assert found.is_harmful_decoy
         assert (found.false_alarms, len(found.disturbed)) == ((), 1)
+
+    def test_change_on_purpose_may_be_named_and_nothing_else(self) -> None:
+        """Batches are larger now: steps take twice as long, and that is no contention."""
+        larger = PlannedFault("batch-size", 1.0, True)
+
+        assert complaints(case(fault=larger)) == []
+        assert complaints(case(event(3), fault=larger)) == ["false alarm: cpu_contention"]
 
     def test_chain_of_the_first_seconds_does_not_count(self) -> None:
         """The job has just begun."""
