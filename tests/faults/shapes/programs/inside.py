@@ -76,6 +76,10 @@ class Inside:
     def look(self) -> None:
         """At the start of each step."""
         self._extra.do()
+        self._see()
+
+    def _see(self) -> None:
+        """Whether the fault is still the same."""
         seen = (self.steps.number, self.gpu.busy_ns)
         if not self.kind:
             self._usual = (self._usual[0] + seen[0] - self._seen[0], self._usual[1] + seen[1] - self._seen[1])
@@ -123,11 +127,11 @@ class Inside:
             busy.compute(self.share * self.steps.usual_seconds)
         while self.kind == "hang":
             time.sleep(HANG_POLL_SECONDS)
-            self.look()
+            self._see()
 
     def evaluate(self, run: Callable[[], None]) -> None:
         """After look(): an evaluation, which is no part of a step. run: evaluates a batch."""
         while self.kind == "evaluation" and time.monotonic() - self._since < EVALUATION_SECONDS:
             run()
-            self.look()
+            self._see()
             self.steps.begin_again()
