@@ -6,4 +6,7 @@ The job is run twice with the same seed, without and with the fault; what the st
 
 `python -m tests.faults.judge NAME` makes both runs under the kernel's programs (recorder.py) and compares the lost time of the
 accounting (books.py) with the truth. recordings/ keeps some of these runs: tests/unit/faults judges them without a kernel.
+
+shapes/ has jobs with programs of their own, and trials/ runs these with faults and decoys that a seed chooses; their truth is
+their own step log.
 """

@@ -16,7 +16,8 @@ from tests.faults.trials.job import TrialJob
 from tests.faults.trials.outside.neighbour import LEAST_CPU, cpu_use, cpu_uses, program, scratch
 
 PERIOD_SECONDS = 0.8
-SPARE_BYTES = 48 << 20
+TOUCHED_BYTES = 16 << 20  # shapes/programs/extra.py
+SPARE_BYTES = 64 << 20  # with less the kernel kills
 PAUSED = frozenset({"paused"})
 
 
@@ -112,7 +113,8 @@ def _full_group(job: TrialJob, share: float) -> Iterator[None]:
     with scratch() as folder:
         path = folder / "written"
         path.touch()
-        with memory.reclaim(job.groups["memory"], path, SPARE_BYTES):
+        spare_bytes = job.running.shape.ranks * TOUCHED_BYTES + SPARE_BYTES
+        with memory.reclaim(job.groups["memory"], path, spare_bytes):
             yield
 
 
