@@ -95,7 +95,7 @@ def recorded(plan: Iterable[PlannedTrial], results: Results, out: Path | None, *
 
 def agreement(replayed: Case, live: Case) -> str:
     """One line: whether the exporter reported what its replay says."""
-    first, other = (case.first.chain.cause.value if case.first else "nothing" for case in (replayed, live))
+    first, other = (case.reported[0].chain.cause.value if case.reported else "nothing" for case in (replayed, live))
     longer = f"steps longer by {replayed.truth.impact:.0%} and {live.truth.impact:.0%}"
     return f"| live | {'agrees' if first == other else 'differs'}: replay {first}, live {other}; {longer} |"
 

@@ -88,6 +88,11 @@ class Case:
         return self.is_decoy and not is_on_purpose(self.planned) and self.truth.is_real
 
     @property
+    def reported(self) -> list[Event]:
+        """All chains, right or not, in the order of their opening."""
+        return sorted((*self.opened, *self.false_alarms, *self.disturbed), key=lambda event: event.now_ns)
+
+    @property
     def first(self) -> Event | None:
         """The first chain; one of waiting for a peer only where there is no other."""
         return first_of(self.opened)

@@ -39,7 +39,6 @@ def verdict(case: Case) -> str:
 def case_row(case: Case) -> str:
     """One line."""
     after_ns = case.detected_after_ns
-    reported = case.opened or case.false_alarms or case.disturbed
     cells = (
         f"{case.planned.name} ({case.planned.extra}{', CPU ' + case.planned.cpus if case.planned.cpus else ''})",
         ", ".join(f"{fault.share:+.0%}" for fault in case.planned.faults),
@@ -47,7 +46,7 @@ def case_row(case: Case) -> str:
         f"{case.truth.lost_share:.0%}",
         "+".join([*sorted(case.accepted), *(["silence"] if case.is_decoy else [])]),
         "" if after_ns is None else f"{seconds(after_ns):.2f}",
-        ", ".join(_named(event.chain.cause.value, event.chain.culprits) for event in reported) or "nothing",
+        ", ".join(_named(event.chain.cause.value, event.chain.culprits) for event in case.reported) or "nothing",
         "" if case.booked is None else f"{case.booked.booked_ns / case.booked.wall_ns:.0%}",
         verdict(case),
     )

@@ -11,6 +11,7 @@ from exporter.chains.chain import Change
 from tests.faults.diagnosed import Event
 from tests.faults.job import Step
 from tests.faults.recording import RecordedRun
+from tests.faults.trials.__main__ import agreement
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.live import events_from
 from tests.faults.trials.plan import PlannedFault, PlannedTrial
@@ -212,3 +213,10 @@ class TestLive:
     def test_other_processes_do_not_count(self) -> None:
         """Rank 0 is process 200."""
         assert list(events_from([self.LINE], {0: 200}, 0)) == []
+
+    @pytest.mark.parametrize(("live", "word"), [((event(3, Cause.LOCK),), "agrees"), ((), "differs")])
+    def test_replay_and_exporter_agree_on_the_first_chain(self, live: tuple[Event, ...], word: str) -> None:
+        """Whether it is right or not."""
+        replayed = case(event(2, Cause.LOCK), event(4, chain_id="2"))
+
+        assert agreement(replayed, case(*live)).startswith(f"| live | {word}")
