@@ -31,11 +31,12 @@ COUNT = 40
 
 
 class Results:
-    """Cases so far, and how many trials failed."""
+    """Cases so far, how many trials were left out since the machine had other work, and how many failed."""
 
     def __init__(self) -> None:
         self.cases: list[Case] = []
         self.failed = 0
+        self.left_out = 0
 
     def add(self, trial: Trial) -> Case | None:
         """Compares it; prints its row."""
@@ -44,7 +45,10 @@ class Results:
         except ValueError as reason:
             self.fail(trial.planned, str(reason))
             return None
-        self.cases.append(case)
+        if case.truth.is_settled:
+            self.cases.append(case)
+        else:
+            self.left_out += 1
         print(case_row(case), flush=True)
         return case
 
@@ -55,10 +59,11 @@ class Results:
 
     def table(self) -> str:
         """The figures."""
-        return figures(
+        table = figures(
             [case for case in self.cases if not SHAPES[case.planned.shape].is_held_out],
             [case for case in self.cases if SHAPES[case.planned.shape].is_held_out],
         )
+        return f"{table}\n\nleft out: {self.left_out}, failed: {self.failed}"
 
 
 def shapes_of(kind: str) -> list[Shape]:

@@ -29,6 +29,7 @@ from tests.faults.trials.truth import StepTruth, spans_of, truth_of
 GRACE_NS = 5 * NANOSECONDS
 """Behind a fault, in which a chain may still open for it."""
 BEFORE_NS = NANOSECONDS
+"""So much may the begin of a chain lie before that of the fault, as it is known at its end."""
 SLOWER = 0.1
 """Steps that are longer by this part are slow, whether or not something was done to them."""
 HOST = frozenset(cause.value for cause in HOST_CAUSES)
@@ -148,10 +149,19 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
     resolved = {event.chain.id: event.chain for event in events if event.change is Change.RESOLVED}
     nothing_is_wrong = is_decoy(trial.planned.faults, outside)
     is_fault = not nothing_is_wrong and truth.is_real
-    mine = [event for event in opened if is_fault and _is_of(event, on_ns, off_ns)]
-    others = [event for event in opened if event not in mine]
-    if nothing_is_wrong:
-        others = [event for event in others if event.chain.cause.value not in right]
+    mine = [
+        event
+        for event in opened
+        if is_fault
+        and on_ns <= event.now_ns <= off_ns + GRACE_NS
+        and resolved.get(event.chain.id, event.chain).began_ns >= on_ns - BEFORE_NS
+    ]
+    # A right cause for what was too weak to count, or was done on purpose, is neither right nor wrong.
+    others = [
+        event
+        for event in opened
+        if event not in mine and not (event.chain.cause.value in right and on_ns <= event.now_ns <= off_ns + GRACE_NS)
+    ]
     is_excused = [
         _is_start(trial, event) or (not is_on_purpose(trial.planned) and is_slow(trial.run.steps, event, on_ns, off_ns))
         for event in others
@@ -179,10 +189,6 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
 def is_on_purpose(planned: PlannedTrial) -> bool:
     """Whether steps may become longer and nothing is wrong: the job does something else now."""
     return any(fault.is_inside and fault.name in DECOYS for fault in planned.faults)
-
-
-def _is_of(event: Event, on_ns: int, off_ns: int) -> bool:
-    return on_ns <= event.now_ns <= off_ns + GRACE_NS and event.chain.began_ns >= on_ns - BEFORE_NS
 
 
 def _is_start(trial: Trial, event: Event) -> bool:

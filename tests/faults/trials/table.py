@@ -30,6 +30,8 @@ def complaints(case: Case) -> list[str]:
 
 def verdict(case: Case) -> str:
     """In a word, or what is wrong."""
+    if not case.truth.is_settled:
+        return "left out: steps had changed just before"
     nothing_wrong = "right" if case.is_fault else "decoy did harm" if case.is_harmful_decoy else "silent"
     if not case.is_decoy and not case.is_fault:
         nothing_wrong = "no fault: steps were hardly longer"

@@ -18,6 +18,8 @@ from tests.faults.job import Step
 BOUND = 0.2
 """A fault is one only if steps become longer by this part."""
 NOISE_FACTOR = 3.0
+SETTLED = 0.3
+"""Steps that change by more before the fault cannot be compared with: the machine has other work."""
 BASE_NS = 10 * NANOSECONDS
 BUSY = 0.5
 """Steps of a job take at least this part of its time; those of a server that waits for requests may take less."""
@@ -63,6 +65,11 @@ class StepTruth:
         return max(
             self.impact, share / (1 - share) if self.lost_share > NOISE_FACTOR * max(self.noise_share, 0) else 0.0
         )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether steps before the fault were of one kind."""
+        return abs(self.noise_share) <= SETTLED
 
     @property
     def is_real(self) -> bool:

@@ -104,11 +104,23 @@ class TestFault:
         assert not found.is_fault
         assert verdict(found) == "no fault: steps were hardly longer"
 
+    def test_right_cause_of_a_weak_fault_is_no_false_alarm(self) -> None:
+        """Steps are longer by a twentieth; another cause would be one."""
+        assert case(event(2), slow_ms=105).false_alarms == ()
+        assert len(case(event(2, Cause.LOCK), slow_ms=105).false_alarms) == 1
+
     def test_chain_that_had_begun_before_is_not_of_the_fault(self) -> None:
         """It is a false alarm while steps were as long as ever."""
         early = event(-4)
 
         assert complaints(case(early)) == ["false alarm: cpu_contention", "missed"]
+
+    def test_chain_whose_begin_is_corrected_is_of_the_fault(self) -> None:
+        """At first it seemed to have begun six seconds before."""
+        opened = event(2, began_ns=ON - 6 * SECOND)
+        over = opened._replace(change=Change.RESOLVED, chain=event(2).chain)
+
+        assert case(opened, over).is_right
 
     def test_own_work_is_distinguished_from_the_gpu(self) -> None:
         """A sleep in the step is no slow GPU."""

@@ -94,6 +94,11 @@ class TestTruth:
         assert truth.impact == pytest.approx(1.0)
         assert truth.lost_share == pytest.approx(0.2, abs=0.01)
 
+    def test_steps_that_changed_before_the_fault_prove_nothing(self) -> None:
+        """Twice as long from 16 s on."""
+        assert not truth_of(steps_of((16, 100, 0), (40, 200, 0)), ON, OFF).is_settled
+        assert truth_of(slowed(50), ON, OFF).is_settled
+
     def test_slowest_rank_counts(self) -> None:
         """Rank 1 is as fast as ever."""
         assert truth_of(slowed(50, steps_of((40, 100, 0), rank=1)), ON, OFF).impact == pytest.approx(0.5)
