@@ -232,6 +232,18 @@ class TestCapture:
         gpu("cudaGraphLaunch", graph, other)
         assert gpu.stream_end_ns(other) == before_ns + 1000 * MS
 
+    def test_a_graph_is_as_slow_as_the_gpu_when_it_is_launched(self, gpu: Gpu) -> None:
+        """3 ms at full speed when they are captured; launched on a GPU of half the speed: 6 ms."""
+        stream = gpu.stream()
+        graph = self.capture(gpu, stream, lambda: gpu.launch(stream, 3 * MS))
+        gpu.launch(stream, BUSY)
+        start = gpu.recorded(stream)
+        gpu.cuda.standin_set_slowdown(ctypes.c_double(2.0))
+        gpu("cudaGraphLaunch", graph, stream)
+        gpu.cuda.standin_set_slowdown(ctypes.c_double(1.0))
+
+        assert gpu.elapsed_ns(start, gpu.recorded(stream)) == 6 * MS
+
     def test_branches_of_a_graph_run_beside_each_other(self, gpu: Gpu) -> None:
         """30 ms beside 20 ms, joined, then 5 ms: 35 ms."""
         stream, branch = gpu.stream(), gpu.stream()

@@ -122,7 +122,7 @@ class Inside:
             self._bringing.step(self.share * self.steps.usual_seconds + hidden_seconds)
 
     def before_collective(self) -> None:
-        """A straggler is late here, and a rank that hangs does not go on."""
+        """Where the GPU has nothing to do: a straggler is late here, and a rank that hangs does not go on."""
         if self.kind == "straggler":
             busy.compute(self.share * self.steps.usual_seconds)
         while self.kind == "hang":

@@ -9,17 +9,14 @@ from steps import end_at_sigterm
 
 
 def launch(world: int) -> None:
-    """Returns in the ranks only. They share a new file, RENDEZVOUS, to find each other."""
+    """Returns in the ranks only, of which none outlives another. They share a new file, RENDEZVOUS, to find each other."""
     if "RANK" in os.environ:
         return
     end_at_sigterm()
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.environ["STEP_LOG"]), prefix="ranks-") as folder:  # noqa: PTH120
         shared = {"WORLD_SIZE": str(world), "RENDEZVOUS": f"{folder}/file", "GLOO_SOCKET_IFNAME": "lo"}
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, *sys.argv],
-                env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "LAUNCHER": str(os.getpid())},
-            )
-            for rank in range(world)
-        ]
-        sys.exit(max(rank.wait() for rank in ranks))
+        for rank in range(world):
+            own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "LAUNCHER": str(os.getpid())}
+            subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, **shared, **own})
+        _tgid, status = os.wait()
+    sys.exit(os.waitstatus_to_exitcode(status))

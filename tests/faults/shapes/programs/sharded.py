@@ -42,9 +42,9 @@ def main() -> None:
         training.after_gradient(layer, lambda: comm.reduce_scatter(weights, PART_FLOATS, None))
     for _ in steps:
         inside.look()
+        inside.before_collective()
         batch = next(loader)
         buffers.copy_in()
-        inside.before_collective()
         for _ in range(BLOCKS):
             comm.all_gather(weights, PART_FLOATS, None)
         loss = training.forward(batch)

@@ -46,10 +46,10 @@ def main() -> None:
     loader = batches.in_memory(steps)
     for number in steps:
         inside.look()
+        inside.before_collective()
         batch = next(loader)
         buffers.copy_in()
         loss = training.forward(batch)
-        inside.before_collective()
         training.backward(loss)
         device.record(reduced, stream)
         device.wait_event(reduced)

@@ -212,6 +212,8 @@ public:
 
         if (fault.kind == "sleep")
             sleep_for(seconds);
+        else if (fault.kind == "python") // here as well: the step computes
+            compute_for(seconds);
         else if (fault.kind == "pause" && (number - first) % 40 == 0)
             sleep_for(0.7);
         else if (fault.kind == "lock-holder-sleeps" || fault.kind == "lock-holder-computes")

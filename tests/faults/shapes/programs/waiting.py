@@ -6,6 +6,7 @@ import select
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -104,9 +105,8 @@ class FileLock:
     """Another process holds a lock on a file, as that of a compiler's cache."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "cache.lock"
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._peer = Peer("hold", str(path))
+        self._file, path = tempfile.mkstemp(".lock", dir=folder)
+        self._peer = Peer("hold", path)
 
     def step(self, seconds: float) -> None:
         self._peer.ask(seconds)
@@ -162,8 +162,7 @@ class Checkpoint:
     _LARGEST_BYTES = 64 << 20
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "checkpoint"
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file, self._path = tempfile.mkstemp(".ckpt", dir=folder)
         self._piece = os.urandom(self._PIECE_BYTES)
         self._at = 0
 
@@ -177,7 +176,7 @@ class Checkpoint:
 
     def close(self) -> None:
         os.close(self._file)
-        self._path.unlink()
+        os.unlink(self._path)  # noqa: PTH108 - as mkstemp() names it
 
 
 class LogPipe:
@@ -204,8 +203,7 @@ class Logging:
     _LARGEST_BYTES = 1 << 20
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "verbose.log"
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file, self._path = tempfile.mkstemp(".log", dir=folder)
         self._written = 0
 
     def step(self, _seconds: float) -> None:
@@ -214,4 +212,4 @@ class Logging:
 
     def close(self) -> None:
         os.close(self._file)
-        self._path.unlink()
+        os.unlink(self._path)  # noqa: PTH108 - as mkstemp() names it

@@ -24,7 +24,7 @@ enum { MAX_DEVICES = 16 };
 // The stream that handle 0 names: in functions with _ptsz or _ptds it is the thread's own.
 enum default_stream { LEGACY, PER_THREAD };
 
-// One piece of GPU work: its length, or a collective, which determines its own length.
+// One piece of GPU work: its length at full speed, or a collective, which determines its own length.
 struct work {
     int64_t duration_ns;
     struct collective *collective;

@@ -160,7 +160,7 @@ static void run_nodes(struct graph_exec *exec, const struct instant *start, stru
         if (node->work.collective) {
             node->work.collective->start(node->work.collective, &ready, &exec->end[i]);
         } else {
-            instant_delay(&ready, node->work.duration_ns);
+            instant_delay(&ready, standin_slowed_ns(node->work.duration_ns));
             instant_copy(&exec->end[i], &ready);
         }
         instant_join(end, &exec->end[i]);

@@ -141,7 +141,7 @@ CUresult enqueue(CUstream handle, enum default_stream which, const struct work *
         if (work->collective) {
             work->collective->start(work->collective, &started, &stream->tail);
         } else {
-            instant_delay(&started, work->duration_ns);
+            instant_delay(&started, standin_slowed_ns(work->duration_ns));
             instant_copy(&stream->tail, &started);
         }
         if (end)
