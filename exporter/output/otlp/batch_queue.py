@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_QUEUED = 1000  # of 3 KB each
 RECORDS_PER_REQUEST = 200
 BATCH_SECONDS = 0.5
-"""Records that arrive so soon after the first one share its request: the ranks of a job become slow together."""
+"""Time from the first record to its request, which later ones share: the ranks of a job become slow together."""
 
 UNSUPPORTED_SECONDS = 3600.0
 """Pause after a receiver has no endpoint for this signal."""
@@ -43,7 +43,8 @@ R = TypeVar("R", bound=Record)
 class BatchQueue(Generic[R]):
     """signal: logs or traces. encode: makes the body of a request. retry_seconds: between pushes of unread records.
 
-    unsupported_seconds: pause after a receiver has no endpoint for the signal. Raises BadInput like OtlpTransport.
+    unsupported_seconds: pause after a receiver has no endpoint for the signal. batch_seconds: from the first record to its
+    request. Raises BadInput like OtlpTransport.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class BatchQueue(Generic[R]):
         *,
         retry_seconds: float,
         unsupported_seconds: float = UNSUPPORTED_SECONDS,
+        batch_seconds: float = BATCH_SECONDS,
     ) -> None:
         self._labels = (target.name, signal)
         self._signal = signal
@@ -63,6 +65,7 @@ class BatchQueue(Generic[R]):
         self._own = own
         self._retry_seconds = retry_seconds
         self._unsupported_seconds = unsupported_seconds
+        self._batch_seconds = batch_seconds
         self._sender = RetryingSender(target, codec, own, signal, catalog.own.RECORD_PUSHES)
         self._queue: deque[R] = deque()
         self._lock = threading.Lock()  # guards the queue; held for a moment only
@@ -105,7 +108,7 @@ class BatchQueue(Generic[R]):
         while not sender.is_stopping:
             self._enqueued.wait()
             self._enqueued.clear()
-            if sender.wait_for_stop(time.monotonic() + BATCH_SECONDS):
+            if sender.wait_for_stop(time.monotonic() + self._batch_seconds):
                 break
             due_at = time.monotonic() + self._retry_seconds
             if not self._push(due_at):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -77,6 +78,7 @@ def main() -> int:
     if flags.tried is None:
         print("\n".join(map(listed, SHAPES.values())))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the job that runs is ended
     code = 0
     for name in flags.tried or SHAPES:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -48,6 +49,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="length of each run (12)")
     parser.add_argument("names", nargs="*", metavar="NAME", help="shapes (all)")
     flags = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the job that runs is ended
     print(f"{'shape':26}{'logged':>8}{'mean':>13}{'training':>8}{'mean':>13}{'serving':>8}{'mean':>13}")
     code = 0
     for name in flags.names or SHAPES:

@@ -16,7 +16,13 @@ from exporter import catalog
 from exporter.config.otlp import Target
 from exporter.config.otlp_parsers import LOGS
 from exporter.output.otlp import json_records, protobuf_records
-from exporter.output.otlp.batch_queue import MAX_QUEUED, RECORDS_PER_REQUEST, UNSUPPORTED_SECONDS, BatchQueue
+from exporter.output.otlp.batch_queue import (
+    BATCH_SECONDS,
+    MAX_QUEUED,
+    RECORDS_PER_REQUEST,
+    UNSUPPORTED_SECONDS,
+    BatchQueue,
+)
 from exporter.output.otlp.chain_records import LogRecord, log_record
 from exporter.output.otlp.response import PushOutcome
 from exporter.own_metrics.store import OwnMetrics
@@ -32,6 +38,8 @@ FLUSH_SECONDS = 2.0
 MARGIN_SECONDS = 3.0  # for a busy machine
 SHORT, LONG = 0.2, 60.0
 """Seconds between pushes of records that were not delivered."""
+
+SOON_SECONDS = 0.02  # from a record to its request, in tests where no other record has to share it
 
 
 @dataclass(frozen=True)
@@ -93,13 +101,25 @@ def to(url: str, **settings: object) -> Target:
     return found
 
 
-def made(where: Target, retry_seconds: float = LONG, unsupported_seconds: float = UNSUPPORTED_SECONDS) -> RunningQueue:
+def made(
+    where: Target,
+    retry_seconds: float = LONG,
+    unsupported_seconds: float = UNSUPPORTED_SECONDS,
+    batch_seconds: float = SOON_SECONDS,
+) -> RunningQueue:
     """A queue that is not started."""
     codec = protobuf_records if where.protocol == "http/protobuf" else json_records
     own = OwnMetrics()
     encode = partial(codec.encode_logs, origin=ORIGIN)
     queue = BatchQueue(
-        where, LOGS, encode, codec, own, retry_seconds=retry_seconds, unsupported_seconds=unsupported_seconds
+        where,
+        LOGS,
+        encode,
+        codec,
+        own,
+        retry_seconds=retry_seconds,
+        unsupported_seconds=unsupported_seconds,
+        batch_seconds=batch_seconds,
     )
     return RunningQueue(queue, own)
 
@@ -109,11 +129,12 @@ def running(
     script: Sequence[Entry] = (),
     retry_seconds: float = LONG,
     unsupported_seconds: float = UNSUPPORTED_SECONDS,
+    batch_seconds: float = SOON_SECONDS,
     **settings: object,
 ) -> Iterator[tuple[Receiver, RunningQueue]]:
     """A started queue and its receiver; stopped at the end of the block."""
     with receivers.receiver(script) as found:
-        run = made(to(found.url, **settings), retry_seconds, unsupported_seconds)
+        run = made(to(found.url, **settings), retry_seconds, unsupported_seconds, batch_seconds)
         run.queue.start()
         try:
             yield found, run
@@ -139,7 +160,7 @@ class TestDelivered:
 
     def test_records_that_arrive_together_share_a_request(self) -> None:
         """In their order; the ranks of a job become slow together."""
-        with running() as (found, run):
+        with running(batch_seconds=BATCH_SECONDS) as (found, run):
             run.enqueue(1, 2, 3)
             run.awaited("delivered", 3)
 
@@ -148,7 +169,7 @@ class TestDelivered:
     def test_many_records_are_split_into_several_requests(self) -> None:
         """Receivers limit the size of a body. None is lost, and the order stays."""
         count = 2 * RECORDS_PER_REQUEST + 1
-        with running() as (found, run):
+        with running(batch_seconds=BATCH_SECONDS) as (found, run):
             run.enqueue(*range(1, count + 1))
             run.awaited("delivered", count)
             requests = sent(found.requests)
@@ -290,7 +311,7 @@ class TestRejected:
     def test_partly_rejected_records_are_counted(self, protocol: str) -> None:
         """The response has their number."""
         script = [partially(2, "too old", "rejectedLogRecords"), answer()]
-        with running(script, SHORT, protocol=protocol) as (found, run):
+        with running(script, SHORT, batch_seconds=BATCH_SECONDS, protocol=protocol) as (found, run):
             run.enqueue(1, 2, 3)
             run.awaited("delivered")
 

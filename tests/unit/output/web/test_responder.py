@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from exporter.model import Snapshot
-from tests.support.web_server import MANY, PATIENCE_SECONDS, SERIES, SNAPSHOT, connected, get, pages, serving
+from tests.support.web_server import LARGE, PATIENCE_SECONDS, SERIES, SNAPSHOT, connected, get, pages, serving
 
 
 class TestPages:
@@ -53,9 +53,13 @@ class TestPlaces:
     """max_requests: requests whose responses are made or sent at a time."""
 
     def test_clients_that_do_not_receive_do_not_stop_a_scrape(self) -> None:
-        """Responses larger than every socket buffer, to four times as many clients as max_requests."""
+        """Responses larger than every socket buffer, to four times as many clients as max_requests.
+
+        A request waits until earlier ones are served, which on a busy machine takes longer than the default of slot_wait_seconds.
+        """
+        limits = {"max_requests": 5, "guaranteed_seconds": 0.05, "slot_wait_seconds": PATIENCE_SECONDS}
         with (
-            serving(pages(lambda: MANY), max_requests=5, guaranteed_seconds=0.05) as address,
+            serving(pages(lambda: LARGE), **limits) as address,
             connected(address, 20) as clients,
         ):
             for client in clients:
