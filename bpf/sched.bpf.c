@@ -3,13 +3,14 @@
  * Where does the time of a traced job's threads go? Running, waiting for a CPU (held by which process), or asleep (for what, woken by
  *   which thread).
  * Attach points: tp_btf sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork.
- * Maps written: blame, feeding, wakeups (exporter/kernel/thread_rows.py); disk_waits (disk_rows.py); forks (end_rows.py); threads, groups,
- *   cpu_runs (programs only).
+ * Maps written: blame, feeding, wakeups (exporter/kernel/thread_rows.py); awaited (awaited_rows.py); disk_waits (disk_rows.py); forks
+ *   (end_rows.py); threads, groups, readers, cpu_runs (programs only).
  * Dropped: rows if a map is full, and missed events (DROP_HEALED), counted under DROP_IN_SCHED.
  * Cost: for a switch between unrelated tasks and for one between tracked threads: docs/measurements.md, measured by `make bench`.
  */
 #define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
+#include "lib/awaited.bpf.h"
 #include "lib/blame.bpf.h"
 #include "lib/blocked.bpf.h"
 #include "lib/wakeup.bpf.h"
@@ -279,6 +280,7 @@ int sched_switch(u64 *context)
 		bool is_runnable = is_preempted || !state;
 		struct transition transition = transition_of(previous, cpu, now_ns, is_runnable ? STATE_RUNNABLE : sleep_state(previous, state));
 
+		awaited_begin(leaving, previous, transition.state);
 		sched_switched_out(leaving, &transition);
 	}
 	if (coming) {
@@ -300,18 +302,26 @@ SEC("tp_btf/sched_waking")
 int sched_waking(u64 *context)
 {
 	struct task_struct *task = (void *)context[0];
-	struct thread *thread = tracked_thread(task);
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct thread *thread = tracked_thread(task), *waker = tracked_thread(current);
 
+	if (waker && waker != thread)
+		awaited_note_reader(current, task, thread && thread->group == waker->group);
 	if (!thread)
 		return 0;
 	u64 now_ns = bpf_ktime_get_ns();
 
 	thread->account.waking_ns = now_ns;
-	struct task_struct *current = bpf_get_current_task_btf();
-	struct thread *waker = tracked_thread(current);
-
 	if (thread->account.state == STATE_IO || thread->account.state == STATE_FAULT)
 		disk_book_wait(thread, now_ns);
+	if (is_awaiting(thread)) {
+		struct awaited_by by = {};
+		bool is_other_writer = thread->account.state == STATE_OUTPUT && is_writer(sleep_class_of(current));
+
+		if (!is_other_writer && is_by_current(current, false))
+			awaited_describe(&by, (u64)current, task->tgid, waker && waker->group == thread->group);
+		awaited_book(thread, &by, now_ns);
+	}
 	if (!waker || waker == thread || waker->group != thread->group)
 		return 0;
 	u32 state = thread->account.state;

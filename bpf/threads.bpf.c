@@ -3,12 +3,13 @@
  * Where has the time of every living thread gone, the open call or gap included? And which threads that started before the exporter
  *   belong to a traced job?
  * Attach points: none; user space runs the iterators iter/task threads_read and threads_adopt.
- * Maps written: row_scratch (this file); threads, by threads_adopt. exporter/kernel/thread_rows.py reads the output of threads_read.
+ * Maps written: row_scratch (this file); threads, by threads_adopt; readers is only read. exporter/kernel/thread_rows.py reads the output of threads_read.
  * Dropped: threads without storage, counted under DROP_IN_SCHED.
  * Cost: about 0.2 us for each task of the machine and 1 us for each tracked thread, per run; docs/measurements.md.
  */
 #define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
+#include "lib/readers.bpf.h"
 #include "abi/operation.h"
 
 struct {
@@ -66,6 +67,14 @@ static __always_inline void fill(const struct thread *thread, struct thread_row 
 		fill_gap(thread, row);
 }
 
+static __always_inline void fill_reader(const struct thread *thread, struct thread_row *row)
+{
+	struct output_key key = thread->account.output;
+	struct awaited_by *reader = thread->account.state == STATE_OUTPUT ? bpf_map_lookup_elem(&readers, &key) : NULL;
+
+	row->reader = reader ? *reader : (struct awaited_by){};
+}
+
 SEC("iter/task")
 int threads_read(struct bpf_iter__task *context)
 {
@@ -85,6 +94,7 @@ int threads_read(struct bpf_iter__task *context)
 	row->run_delay_ns = BPF_CORE_READ(task, sched_info.run_delay) - thread->account.first_run_delay_ns +
 			    thread->account.stolen_ns + thread->account.interrupted_ns;
 	BPF_CORE_READ_STR_INTO(&row->comm, task, comm);
+	fill_reader(thread, row);
 	bpf_seq_write(context->meta->seq, row, sizeof(*row));
 	return 0;
 }

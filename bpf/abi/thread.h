@@ -3,7 +3,7 @@
 #ifndef GPUSTALL_ABI_THREAD_H
 #define GPUSTALL_ABI_THREAD_H
 
-#include <linux/types.h>
+#include "awaited.h"
 
 /*
  * The kind of a sleep is decided when it begins. STATE_ON_CPU and STATE_RECLAIM are running, STATE_RUNNABLE and STATE_THROTTLED are
@@ -26,10 +26,11 @@ enum thread_state {
 	STATE_CHILD = 13,
 	STATE_STOPPED = 14,
 	STATE_OTHER = 15,
+	STATE_OUTPUT = 16, /* writing, to a pipe or terminal that is full */
 };
 
 enum thread_limits {
-	THREAD_STATES = STATE_OTHER + 1,
+	THREAD_STATES = STATE_OUTPUT + 1,
 };
 
 /* Everything up to the moment read_ns. */
@@ -52,6 +53,7 @@ struct thread_row {
 	__u64 idle_ns[THREAD_STATES];
 	__u64 booked_ns[THREAD_STATES]; /* everything since the thread is tracked */
 	char comm[16];
+	struct awaited_by reader; /* of a write that the thread is blocked in; all zero: unknown, or none */
 };
 
 #endif

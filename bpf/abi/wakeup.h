@@ -10,6 +10,7 @@ enum waker {
 	WAKER_THREAD = 1,  /* another thread of the same process */
 	WAKER_PROCESS = 2, /* a process that works for the job, or a thread that such a process has woken */
 	WAKER_NOBODY = 3,  /* no thread of the job */
+	WAKER_HOLDER = 4,  /* a process that works for the job, and has held the lock of a file */
 };
 
 struct wakeup_key {

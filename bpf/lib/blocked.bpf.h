@@ -20,12 +20,16 @@
 #define FILE_SOCKET 0140000
 
 /*
- * Not states, but where to find one. BY_DESCRIPTOR: the first argument is a descriptor. BY_POLLED: it points to an array of struct
- * pollfd. BY_FILE: it is the descriptor of a file, whose file system decides between a disk and the network.
+ * Not states, but where to find one. BY_DESCRIPTOR: the first argument is a descriptor that is read, BY_WRITTEN: one that is written.
+ * BY_SPLICED: the first is read, the third is written. BY_FILE_LOCK: STATE_LOCK, of a file. BY_POLLED: the first points to an array of struct pollfd. BY_FILE: it is the
+ * descriptor of a file, whose file system decides between a disk and the network.
  */
-#define BY_DESCRIPTOR 16
-#define BY_POLLED 17
-#define BY_FILE 18
+#define BY_DESCRIPTOR 32
+#define BY_POLLED 33
+#define BY_FILE 34
+#define BY_WRITTEN 35
+#define BY_SPLICED 36
+#define BY_FILE_LOCK 37
 
 #define SOCKET_LISTENS 10 /* TCP_LISTEN of linux/tcp_states.h, also used by other kinds of sockets */
 
@@ -33,6 +37,7 @@
 #define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_ax)
 #define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->di)
 #define SECOND_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->si)
+#define THIRD_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->dx)
 struct syscall_registers { /* struct pt_regs */
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	long orig_ax;
@@ -40,10 +45,9 @@ struct syscall_registers { /* struct pt_regs */
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
 static const u8 sleep_class[512] = {
-	[0] = BY_DESCRIPTOR, [1] = BY_DESCRIPTOR, /* read, write */
-	[19] = BY_DESCRIPTOR, [20] = BY_DESCRIPTOR, /* readv, writev */
-	[16] = BY_DESCRIPTOR, /* ioctl */
-	[275] = BY_DESCRIPTOR, [40] = BY_DESCRIPTOR, /* splice, sendfile */
+	[0] = BY_DESCRIPTOR, [19] = BY_DESCRIPTOR, [16] = BY_DESCRIPTOR, /* read, readv, ioctl */
+	[1] = BY_WRITTEN, [20] = BY_WRITTEN, [40] = BY_WRITTEN, [278] = BY_WRITTEN, /* write, writev, sendfile, vmsplice */
+	[275] = BY_SPLICED, /* splice */
 	[7] = BY_POLLED, [271] = BY_POLLED, /* poll, ppoll */
 	[23] = STATE_POLL, [270] = STATE_POLL, /* select, pselect6 */
 	[232] = STATE_POLL, [281] = STATE_POLL, [441] = STATE_POLL, /* epoll_wait, epoll_pwait, epoll_pwait2 */
@@ -57,13 +61,13 @@ static const u8 sleep_class[512] = {
 	[332] = STATE_IO, [326] = BY_FILE, [437] = STATE_IO, /* statx, copy_file_range, openat2 */
 	[76] = STATE_IO, [77] = BY_FILE, [258] = STATE_IO, [263] = STATE_IO, [316] = STATE_IO, /* truncate ... renameat2 */
 	[202] = STATE_LOCK, [449] = STATE_LOCK, [454] = STATE_LOCK, [455] = STATE_LOCK, [456] = STATE_LOCK, /* futex */
-	[65] = STATE_LOCK, [220] = STATE_LOCK, [73] = STATE_LOCK, [72] = STATE_LOCK, /* semop, semtimedop, flock, fcntl */
+	[65] = STATE_LOCK, [220] = STATE_LOCK, [73] = BY_FILE_LOCK, [72] = BY_FILE_LOCK, /* semop, semtimedop, flock, fcntl */
 	[9] = STATE_LOCK, [10] = STATE_LOCK, [11] = STATE_LOCK, [12] = STATE_LOCK, /* mmap ... brk: the lock of the address space */
 	[25] = STATE_LOCK, [28] = STATE_LOCK, /* mremap, madvise */
 	[42] = STATE_SOCKET, [43] = STATE_SOCKET, [44] = STATE_SOCKET, [45] = STATE_SOCKET, /* connect ... recvfrom */
 	[46] = STATE_SOCKET, [47] = STATE_SOCKET, [288] = STATE_SOCKET, /* sendmsg, recvmsg, accept4 */
 	[299] = STATE_SOCKET, [307] = STATE_SOCKET, /* recvmmsg, sendmmsg */
-	[69] = STATE_PIPE, [70] = STATE_PIPE, [242] = STATE_PIPE, [243] = STATE_PIPE, /* message queues */
+	[69] = STATE_OUTPUT, [70] = STATE_PIPE, [242] = STATE_OUTPUT, [243] = STATE_PIPE, /* message queues: send, receive */
 	[35] = STATE_SLEEP, [230] = STATE_SLEEP, [219] = STATE_SLEEP, /* nanosleep, clock_nanosleep, restart_syscall */
 	[61] = STATE_CHILD, [247] = STATE_CHILD, /* wait4, waitid */
 };
@@ -71,6 +75,7 @@ static const u8 sleep_class[512] = {
 #define SYSCALL_NUMBER(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->syscallno)
 #define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_x0)
 #define SECOND_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->regs[1])
+#define THIRD_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->regs[2])
 struct syscall_registers { /* struct pt_regs behind struct user_pt_regs; orig_x0 holds the first argument */
 	u64 regs[31], sp, pc, pstate;
 	u64 orig_x0;
@@ -79,8 +84,9 @@ struct syscall_registers { /* struct pt_regs behind struct user_pt_regs; orig_x0
 
 /* include/uapi/asm-generic/unistd.h */
 static const u8 sleep_class[512] = {
-	[63] = BY_DESCRIPTOR, [64] = BY_DESCRIPTOR, [65] = BY_DESCRIPTOR, [66] = BY_DESCRIPTOR, /* read ... writev */
-	[29] = BY_DESCRIPTOR, [76] = BY_DESCRIPTOR, [71] = BY_DESCRIPTOR, /* ioctl, splice, sendfile */
+	[63] = BY_DESCRIPTOR, [65] = BY_DESCRIPTOR, [29] = BY_DESCRIPTOR, /* read, readv, ioctl */
+	[64] = BY_WRITTEN, [66] = BY_WRITTEN, [71] = BY_WRITTEN, [75] = BY_WRITTEN, /* write, writev, sendfile, vmsplice */
+	[76] = BY_SPLICED, /* splice */
 	[73] = BY_POLLED, /* ppoll */
 	[72] = STATE_POLL, [22] = STATE_POLL, [441] = STATE_POLL, /* pselect6, epoll_pwait, epoll_pwait2 */
 	[4] = STATE_IO, [292] = STATE_IO, [426] = STATE_IO, /* io_getevents, io_pgetevents, io_uring_enter */
@@ -90,12 +96,12 @@ static const u8 sleep_class[512] = {
 	[291] = STATE_IO, [285] = BY_FILE, [437] = STATE_IO, [45] = STATE_IO, [46] = BY_FILE, /* statx ... ftruncate */
 	[34] = STATE_IO, [35] = STATE_IO, [276] = STATE_IO, /* mkdirat, unlinkat, renameat2 */
 	[98] = STATE_LOCK, [449] = STATE_LOCK, [454] = STATE_LOCK, [455] = STATE_LOCK, [456] = STATE_LOCK, /* futex */
-	[193] = STATE_LOCK, [192] = STATE_LOCK, [32] = STATE_LOCK, [25] = STATE_LOCK, /* semop, semtimedop, flock, fcntl */
+	[193] = STATE_LOCK, [192] = STATE_LOCK, [32] = BY_FILE_LOCK, [25] = BY_FILE_LOCK, /* semop, semtimedop, flock, fcntl */
 	[222] = STATE_LOCK, [226] = STATE_LOCK, [215] = STATE_LOCK, [214] = STATE_LOCK, /* mmap, mprotect, munmap, brk */
 	[216] = STATE_LOCK, [233] = STATE_LOCK, /* mremap, madvise */
 	[203] = STATE_SOCKET, [202] = STATE_SOCKET, [206] = STATE_SOCKET, [207] = STATE_SOCKET, /* connect ... recvfrom */
 	[211] = STATE_SOCKET, [212] = STATE_SOCKET, [242] = STATE_SOCKET, [243] = STATE_SOCKET, [269] = STATE_SOCKET,
-	[188] = STATE_PIPE, [189] = STATE_PIPE, [182] = STATE_PIPE, [183] = STATE_PIPE, /* message queues */
+	[189] = STATE_OUTPUT, [188] = STATE_PIPE, [182] = STATE_OUTPUT, [183] = STATE_PIPE, /* message queues: send, receive */
 	[101] = STATE_SLEEP, [115] = STATE_SLEEP, [128] = STATE_SLEEP, /* nanosleep, clock_nanosleep, restart_syscall */
 	[260] = STATE_CHILD, [95] = STATE_CHILD, /* wait4, waitid */
 };
@@ -151,22 +157,46 @@ static __always_inline struct file *file_of(struct task_struct *task, u64 descri
 	return descriptor < most && !bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) ? file : NULL;
 }
 
+/* Major numbers of terminals, by Documentation/admin-guide/devices.txt: of the console, serial lines and pseudo-terminals. */
+static __always_inline bool is_terminal(u32 device)
+{
+	u32 major = device >> 20;
+
+	return major == 4 || major == 5 || (major >= 136 && major <= 143) || major == 204 || major == 229;
+}
+
 /* The state of a thread that waits for this descriptor; `else_state` for other kinds of files, such as timers. */
-static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state)
+static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state, u32 is_written)
 {
 	struct file *file = file_of(task, descriptor);
 
 	if (!file)
 		return else_state;
 	switch (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) {
-	case FILE_PIPE: return STATE_PIPE;
+	case FILE_PIPE: return is_written ? STATE_OUTPUT : STATE_PIPE;
 	case FILE_SOCKET: return STATE_SOCKET;
 	case FILE_REGULAR: case FILE_DIRECTORY:
 		return is_of_network(BPF_CORE_READ(file, f_inode, i_sb, s_magic)) ? STATE_SOCKET : STATE_IO;
 	case FILE_BLOCKS: return STATE_IO;
-	case FILE_DEVICE: return is_gpu(BPF_CORE_READ(file, f_inode, i_rdev)) ? STATE_GPU_WAIT : else_state;
+	case FILE_DEVICE:
+		if (is_gpu(BPF_CORE_READ(file, f_inode, i_rdev)))
+			return STATE_GPU_WAIT;
+		return is_written && is_terminal(BPF_CORE_READ(file, f_inode, i_rdev)) ? STATE_OUTPUT : else_state;
 	default: return else_state;
 	}
+}
+
+/* Whether splice() waits for its source: a socket, or a pipe without data. Else it waits for its target. */
+static __always_inline bool is_for_source(struct task_struct *task, u64 source)
+{
+	struct file *file = file_of(task, source);
+	u32 type = file ? BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE : 0;
+
+	if (type != FILE_PIPE)
+		return type == FILE_SOCKET;
+	struct pipe_inode_info *pipe = BPF_CORE_READ(file, private_data);
+
+	return BPF_CORE_READ(pipe, head) == BPF_CORE_READ(pipe, tail);
 }
 
 /* The state of a thread that reads or writes a file: disk or network. STATE_IO for anything else, such as the target of sendfile(). */
@@ -189,18 +219,28 @@ static __always_inline bool is_listening(struct task_struct *task, u64 descripto
 	return socket && BPF_CORE_READ(socket, sk, __sk_common.skc_state) == SOCKET_LISTENS;
 }
 
-/* A single polled socket is a recv() with a time-out. With several descriptors it is unknown which one the thread waits for. */
+#define POLL_IN 1 /* POLLIN and POLLOUT of asm-generic/poll.h */
+#define POLL_OUT 4
+
+/*
+ * A single polled socket is a recv() with a time-out, a single pipe that is polled for room a write(). With several descriptors it is
+ * unknown which one the thread waits for.
+ */
 static __noinline u32 state_by_polled(struct task_struct *task, u64 address, u64 count)
 {
-	s32 descriptor; /* the first member of struct pollfd */
+	struct {
+		s32 descriptor;
+		u16 events, results;
+	} polled; /* struct pollfd */
 
-	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)address) || descriptor < 0)
+	if (bpf_probe_read_user(&polled, sizeof(polled), (void *)address) || polled.descriptor < 0)
 		return STATE_POLL;
-	u32 state = state_by_descriptor(task, descriptor, STATE_POLL);
+	bool is_written = (polled.events & (POLL_IN | POLL_OUT)) == POLL_OUT;
+	u32 state = state_by_descriptor(task, polled.descriptor, STATE_POLL, is_written);
 
-	if (state == STATE_GPU_WAIT)
+	if (state == STATE_GPU_WAIT || (state == STATE_OUTPUT && count == 1))
 		return state;
-	return state == STATE_SOCKET && count == 1 && !is_listening(task, descriptor) ? STATE_SOCKET : STATE_POLL;
+	return state == STATE_SOCKET && count == 1 && !is_listening(task, polled.descriptor) ? STATE_SOCKET : STATE_POLL;
 }
 
 /* `task` is current and about to sleep. */
@@ -220,28 +260,38 @@ static __always_inline u32 sleep_state(struct task_struct *task, u32 task_state)
 		return is_io ? STATE_IO : STATE_OTHER;
 	u32 class = sleep_class[number];
 
-	if (class == BY_FILE || (is_io && class == BY_DESCRIPTOR))
+	if (class == BY_FILE || (is_io && (class == BY_DESCRIPTOR || class == BY_WRITTEN)))
 		return state_by_file(task, FIRST_ARGUMENT(task));
 	if (is_io)
 		return STATE_IO;
-	if (class == BY_DESCRIPTOR)
-		return state_by_descriptor(task, FIRST_ARGUMENT(task), STATE_OTHER);
+	if (class == BY_FILE_LOCK)
+		return STATE_LOCK;
 	if (class == BY_POLLED)
 		return state_by_polled(task, FIRST_ARGUMENT(task), SECOND_ARGUMENT(task));
-	return class ? class : STATE_OTHER;
+	if (class < BY_DESCRIPTOR)
+		return class ? class : STATE_OTHER;
+	u64 descriptor = FIRST_ARGUMENT(task);
+	bool is_written = class == BY_WRITTEN || (class == BY_SPLICED && !is_for_source(task, descriptor));
+
+	return state_by_descriptor(task, class == BY_SPLICED && is_written ? THIRD_ARGUMENT(task) : descriptor, STATE_OTHER, is_written);
+}
+
+/* What a task in a system call does, by its number; 0: unknown, or in none. */
+static __always_inline u32 sleep_class_of(struct task_struct *task)
+{
+	s64 number = SYSCALL_NUMBER(task);
+
+	return number < 0 || number >= 512 ? 0 : sleep_class[number];
 }
 
 /* Whether a running task is in a system call on a socket: it sends, or it receives and so makes room for the sender. */
 static __always_inline bool is_at_socket(struct task_struct *task)
 {
-	s64 number = SYSCALL_NUMBER(task);
-
-	if (number < 0 || number >= 512)
-		return false;
-	u32 class = sleep_class[number];
+	u32 class = sleep_class_of(task);
 
 	return class == STATE_SOCKET ||
-	       (class == BY_DESCRIPTOR && state_by_descriptor(task, FIRST_ARGUMENT(task), STATE_OTHER) == STATE_SOCKET);
+	       ((class == BY_DESCRIPTOR || class == BY_WRITTEN) &&
+		state_by_descriptor(task, FIRST_ARGUMENT(task), STATE_OTHER, false) == STATE_SOCKET);
 }
 
 #endif

@@ -64,6 +64,11 @@ struct inode {
 	u32 i_generation;
 };
 
+struct pipe_inode_info {
+	unsigned int head;
+	unsigned int tail;
+};
+
 struct file {
 	struct inode *f_inode;
 	void *private_data;

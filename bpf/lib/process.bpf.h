@@ -41,6 +41,8 @@ struct {
 	__type(value, struct settings);
 } settings SEC(".maps");
 
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+
 #define NAMESPACE_LEVELS 32 /* MAX_PID_NS_LEVEL of include/linux/pid_namespace.h */
 
 /*

@@ -44,6 +44,12 @@ struct wakeup_base {
 	s64 resolved_ns[THREAD_STATES]; /* moves its own sleeps to the states of its wakers: sums to zero */
 };
 
+/* A pipe or terminal. */
+struct output_key {
+	u64 inode;
+	u64 device;
+};
+
 struct account {
 	u32 version; /* odd during a write */
 	u32 state;
@@ -81,6 +87,10 @@ struct account {
 	u32 is_leading;
 	u32 is_resolved; /* the sleep it leads has been split */
 	u32 is_unknown;	 /* tracked since the middle of a state; known from the first event on */
+	u32 is_for_file; /* the last sleep for a lock was for one of a file */
+	u32 padding;
+	struct output_key output; /* the last pipe or terminal that it was blocked in writing to */
+	u64 begun_total_ns[THREAD_STATES]; /* a worker's total_ns when its present work began */
 	struct wakeup_base bases[LEADERS];
 };
 
@@ -131,7 +141,7 @@ static __always_inline struct thread *tracked_thread(struct task_struct *task)
 /* Bounds a state for the verifier. */
 static __always_inline u32 state_index(u32 state)
 {
-	return state & (THREAD_STATES - 1);
+	return state < THREAD_STATES ? state : STATE_OTHER;
 }
 
 #define COOKIE_FIELD(cookie, first, bits) ((u32)((cookie) >> (first)) & ((1U << (bits)) - 1))

@@ -7,6 +7,9 @@
  *
  * A thread in between (a feeder thread, a pin-memory thread) may itself have been woken by a third thread. Its sleep is then replaced by
  * what the third thread did: since the window opened or, if it fell asleep later, since then.
+ *
+ * A worker is late because of what hindered it since its work began, also before the window opened. Its work begins when it has delivered
+ * the last piece, or when it is given a new one.
  * Maps written: wakeups, read by exporter/kernel/thread_rows.py; groups, only read here.
  */
 #ifndef GPUSTALL_WAKEUP_BPF_H
@@ -159,6 +162,7 @@ __noinline u64 wakeup_split(struct thread *waker, struct leader *leader, u32 l, 
 	struct wakeup_base *base = &account->bases[l < LEADERS ? l : 0];
 	bool is_based = base->epoch == leader->epoch, is_resolved = base->resolved_epoch == leader->epoch;
 	u64 window_ns = elapsed_ns(leader->since_ns, now_ns), sum_ns = 0;
+	u32 own = state_index(account->state);
 
 	if (!is_based && elapsed_ns(leader->since_ns, account->since_ns) > OVERLAP_NS)
 		return 0; /* it was not tracked when the window opened */
@@ -166,7 +170,7 @@ __noinline u64 wakeup_split(struct thread *waker, struct leader *leader, u32 l, 
 	{
 		s64 ns = is_based ? account->total_ns[i] - base->total_ns[i] : 0;
 
-		if (i == state_index(account->state))
+		if (i == own)
 			ns += elapsed_ns(is_based ? account->since_ns : leader->since_ns, now_ns);
 		if (is_resolved)
 			ns += base->resolved_ns[i];
@@ -174,6 +178,53 @@ __noinline u64 wakeup_split(struct thread *waker, struct leader *leader, u32 l, 
 		sum_ns += split->ns[i];
 	}
 	return sum_ns && sum_ns <= window_ns + window_ns / 64 + 1000 ? sum_ns : 0;
+}
+
+/* States that are no part of any work: a page that is read back, memory that is freed, a quota, a signal. */
+#define HINDRANCES (1U << STATE_RECLAIM | 1U << STATE_THROTTLED | 1U << STATE_MEMORY | 1U << STATE_FAULT | 1U << STATE_STOPPED)
+
+static __always_inline bool is_hindrance(u32 state)
+{
+	return HINDRANCES >> state & 1;
+}
+
+/* Without what hindered `worker` before the window opened, it would have been done by so much earlier: replaces its work by that. */
+__noinline int wakeup_add_hindrances(struct thread *worker, struct states *split)
+{
+	if (!worker || !split)
+		return 0;
+	struct account *account = &worker->account; /* running, which is no hindrance: its totals are complete */
+	u64 work_ns = 0, added_ns = 0;
+
+	EACH_STATE(i)
+		work_ns += is_hindrance(i) ? 0 : split->ns[i];
+	EACH_STATE(i)
+	{
+		u64 before_ns = elapsed_ns(account->begun_total_ns[i] + split->ns[i], account->total_ns[i]);
+
+		if (!is_hindrance(i))
+			continue;
+		if (before_ns > work_ns - added_ns)
+			before_ns = work_ns - added_ns;
+		split->ns[i] += before_ns;
+		added_ns += before_ns;
+	}
+	EACH_STATE(i)
+	{
+		u64 ns = split->ns[i] < added_ns ? split->ns[i] : added_ns;
+
+		if (is_hindrance(i))
+			continue;
+		split->ns[i] -= ns;
+		added_ns -= ns;
+	}
+	return 0;
+}
+
+static __always_inline void wakeup_begin_work(struct thread *thread, u64 now_ns)
+{
+	if (!thread->is_inside)
+		account_read(&thread->account, now_ns, (struct states *)thread->account.begun_total_ns);
 }
 
 /* `sleeper` has slept since window `l` opened, or since before: replaces its sleep by what its waker did. */
@@ -200,12 +251,14 @@ __noinline int wakeup_replace_sleep(struct thread *sleeper, struct leader *leade
 	return 0;
 }
 
-static __always_inline enum waker waker_kind(const struct thread *waker, const struct leader *leader, u32 l)
+static __always_inline enum waker waker_kind(const struct thread *sleeper, const struct thread *waker, const struct leader *leader, u32 l)
 {
 	const struct wakeup_base *base = &waker->account.bases[l < LEADERS ? l : 0];
 
 	if (victim_kind(waker) == VICTIM_STEP)
 		return WAKER_STEP;
+	if (!waker->is_inside && sleeper->account.state == STATE_LOCK && sleeper->account.is_for_file)
+		return WAKER_HOLDER;
 	return !waker->is_inside || (base->resolved_epoch == leader->epoch && base->is_by_process) ? WAKER_PROCESS :
 												     WAKER_THREAD;
 }
@@ -240,7 +293,9 @@ __noinline int wakeup_resolve(struct thread *sleeper, struct thread *waker, u64 
 
 		if (!sum_ns)
 			continue;
-		enum waker kind = waker_kind(waker, &group->leaders[from], from);
+		if (!waker->is_inside)
+			wakeup_add_hindrances(waker, split);
+		enum waker kind = waker_kind(sleeper, waker, &group->leaders[from], from);
 
 		if (!is_own) {
 			wakeup_replace_sleep(sleeper, leader, l, split, kind == WAKER_PROCESS);
@@ -255,6 +310,8 @@ __noinline int wakeup_resolve(struct thread *sleeper, struct thread *waker, u64 
 		add_states(row->states_ns, split);
 		sleeper->account.is_resolved = true;
 	}
+	wakeup_begin_work(waker, now_ns);
+	wakeup_begin_work(sleeper, now_ns);
 	return 0;
 }
 

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from exporter.accounting.attribution import LostTime, WakeupPaths
+from exporter.accounting.awaited import AwaitedSleeps, Sleeps, awaited_name
 from exporter.accounting.cadence import Cadence
 from exporter.accounting.culprit_names import CulpritNames
 from exporter.accounting.culprits import NO_GROUP_NAMES, STATE_LABEL, UNRESOLVED, GroupNames
@@ -24,6 +25,7 @@ from exporter.accounting.short_lived import ShortLived
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
+from exporter.kernel.awaited_rows import AwaitedKey
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts, Waits
 from exporter.kernel.thread_rows import (
@@ -59,7 +61,7 @@ class ProcessTime:
 class _Changes(NamedTuple):
     """Changes of one process since the last update. exposures: those that changed. charges: nanoseconds added per blame key.
 
-    disks: nanoseconds that its threads waited for disks, by the program that used them.
+    disks: nanoseconds that its threads waited for disks, by the program that used them. awaited: sleeps by whom they were for.
     """
 
     exposures: list[tuple[ExposureKey, Exposure]]
@@ -68,6 +70,7 @@ class _Changes(NamedTuple):
     wakeup_paths: WakeupPaths
     charges: dict[BlameKey, int]
     disks: Mapping[str, int]
+    awaited: Sleeps
 
 
 class _Process:
@@ -96,6 +99,7 @@ class _Process:
             changes.charges,
             now_ns,
             disks=changes.disks,
+            awaited=changes.awaited,
             is_blame_read=is_blame_read,
         )
 
@@ -110,6 +114,8 @@ class Accountant:
         self._self_check = SelfCheck()
         self._charged: Growth[BlameKey] = Growth()
         self._disks = DiskBlame(group_names.io)
+        self._awaited_sleeps = AwaitedSleeps()
+        self._awaited: Mapping[AwaitedKey, int] = {}
         self._waits: Waits | None = None
         self._exposures: Mapping[ExposureKey, Exposure] = {}
         self._wakeup_rows: Mapping[WakeupKey, WakeupRow] = {}
@@ -149,7 +155,10 @@ class Accountant:
             charges.setdefault(blamed.process, {})[blamed] = charged_ns
         self._short_lived.observe((key for of_process in charges.values() for key in of_process), now_ns)
         disks = self._disks.update(waits.disk_waits, waits.disk_users)
-        stalls = _open_stalls(waits.threads if isinstance(waits, Accounts) else threads)
+        living = waits.threads if isinstance(waits, Accounts) else threads
+        stalls = _open_stalls(living)
+        self._awaited = waits.awaited
+        awaited = self._awaited_sleeps.update(waits.awaited, living)
         for number, owner in owners.items():
             if number not in self._processes:
                 self._processes[number] = _Process(number, self._culprits, self._short_lived)
@@ -157,7 +166,7 @@ class Accountant:
         for number in waits.cadence.keys() & owners.keys():
             self._processes[number].cadence.update(waits.cadence[number])
         # Most processes of a full node are idle.
-        busy = self._pending.union(exposures, stalls, charges, disks, _moved(waits.feeding, self._feeding))
+        busy = self._pending.union(exposures, stalls, charges, disks, awaited, _moved(waits.feeding, self._feeding))
         if wakeup_paths is not before:
             busy.update(number for number, of in wakeup_paths.items() if of != before.get(number))
         self._feeding = waits.feeding
@@ -169,6 +178,7 @@ class Accountant:
                 wakeup_paths.get(number, {}),
                 charges.get(number, {}),
                 disks.get(number, {}),
+                awaited.get(number, {}),
             )
             self._processes[number].update(changes, now_ns, is_blame_read=is_blame_read)
         self._end_names()
@@ -244,12 +254,15 @@ class Accountant:
         )
 
     def tgids_of(self, number: int, culprit: str) -> tuple[int, ...]:
-        """Processes with a culprit's name that held CPUs this process waited for: at most five, the largest share first."""
+        """Processes with a culprit's name that this process waited for, or for whose CPUs: at most five, largest share first."""
         charged: dict[int, int] = {}
         for key, ns in self._blame.items():
             tgid = self._short_lived.tgid_of(key) if key.process == number else 0
             if tgid and self._short_lived.name_of(key) == culprit:
                 charged[tgid] = charged.get(tgid, 0) + ns
+        for awaited, ns in self._awaited.items():
+            if awaited.process == number and awaited.by.tgid and awaited_name(awaited.by) == culprit:
+                charged[awaited.by.tgid] = charged.get(awaited.by.tgid, 0) + ns
         return tuple(sorted(charged, key=lambda tgid: -charged[tgid])[:_MAX_TGIDS])
 
     def errors(self) -> dict[str, float]:

@@ -1,17 +1,17 @@
 """Attributes every lost nanosecond to one cause and one culprit.
 
-In: time lost since the last update by state, and what explains it: programs that held CPUs, what wakers did. Out: cumulative
-nanoseconds by (cause, culprit). They add up to the lost time, and none of them ever goes back.
+In: time lost since the last update by state, and what explains it: programs that held CPUs, what wakers did and who they
+were. Out: cumulative nanoseconds by (cause, culprit). They add up to the lost time, and none of them ever goes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from exporter.accounting.awaited import AwaitedShares, Sleeps, awaited_name
 from exporter.accounting.culprits import (
     CAUSE_OF_CULPRIT,
     CAUSE_OF_STATE,
-    CAUSE_OF_UNRESOLVED,
     CAUSE_OF_WAKER_STATE,
     NOBODY,
     OTHER,
@@ -20,7 +20,7 @@ from exporter.accounting.culprits import (
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
 from exporter.causes import Cause
-from exporter.kernel.abi import ThreadState, Victim, Waker
+from exporter.kernel.abi import Awaited, ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, WakeupRow
 from exporter.units import NANOSECONDS
 
@@ -40,7 +40,9 @@ PATIENCE_NS = 2 * NANOSECONDS
 """How long lost CPU waits stay undecided until charges are read: charges that did not change look as if they were not read."""
 
 _NOTHING: Mapping[str, int] = {}
+_NO_SLEEPS: Sleeps = {}
 _NOBODY_KNOWN = (Cause.UNKNOWN, NOBODY)
+_AWAITED_NOBODY = (Awaited.NOBODY, NOBODY)
 
 
 class _Blame:
@@ -149,6 +151,8 @@ class LostTime:
         self._lost: dict[tuple[Cause, str], int] = {}
         self._given: Mapping[tuple[Cause, str], int] | None = None  # a copy, until something is charged
         self._blame = {victim: _Blame() for victim in Victim}
+        self._holders = _Blame()  # waits of those who hold locks
+        self._awaited = AwaitedShares()
         self._wakers: dict[ThreadState, _Wakers] = {}  # by OF_WAKERS state, once another thread has ended such a sleep
         self._disk_users: Weights[str] = Weights()
 
@@ -161,47 +165,53 @@ class LostTime:
         now_ns: int,
         *,
         disks: Mapping[str, int] = _NOTHING,
+        awaited: Sleeps = _NO_SLEEPS,
         is_blame_read: bool = True,
     ) -> None:
         """Attribute what was lost since the last update.
 
         charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for
-        disks, by the program that used them, "" for the process itself.
+        disks, by the program that used them, "" for the process itself. awaited: its sleeps by whom it waited for.
         """
         names = {key: self._name_of(key) for key in charges}
-        labels = self._labels_of(names, charges, disks, now_ns)
+        labels = self._labels_of(names, charges, disks, awaited, now_ns)
         self._see_disks(disks, labels, now_ns)
+        self._see_awaited(awaited, labels, now_ns)
         self._see_charges({key: labels[name] for key, name in names.items()}, charges, now_ns, is_read=is_blame_read)
         self._see_wakers(wakeup_paths, now_ns)
-        runnable_ns, wakers_runnable_ns = exposed.runnable_ns, 0
+        runnable_ns, wakers_runnable_ns, holders_runnable_ns = exposed.runnable_ns, 0, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
         for state, lost_ns in stalled_ns.items():
             if state is ThreadState.RUNNABLE:
                 runnable_ns += lost_ns
             elif state in OF_WAKERS:
-                wakers_runnable_ns += self._book_of_wakers(state, lost_ns)
+                of_wakers_ns, of_holders_ns = self._book_of_wakers(state, lost_ns)
+                wakers_runnable_ns += of_wakers_ns
+                holders_runnable_ns += of_holders_ns
             elif state in OF_DISKS:
                 self._book_of_disks(CAUSE_OF_STATE[state], lost_ns)
             else:
-                self._book(CAUSE_OF_STATE[state], lost_ns)
+                self._book_of_awaited(state, lost_ns)
         step, others, workers = (self._blame[victim] for victim in Victim)
         for (cause, culprit), part_ns in step.share(runnable_ns, now_ns).items():
             self._book(cause, part_ns, culprit)
         for (cause, culprit), part_ns in workers.share(wakers_runnable_ns, now_ns, others=others).items():
             self._book(cause, part_ns, culprit)
+        self._book_of_holders(self._holders.share(holders_runnable_ns, now_ns, others=workers))
 
     def finish(self) -> None:
         """The process has ended: nothing stays undecided."""
         for blame in self._blame.values():
             for (cause, culprit), part_ns in blame.finish().items():
                 self._book(cause, part_ns, culprit)
+        self._book_of_holders(self._holders.finish())
 
     @property
     def is_at_rest(self) -> bool:
         """Whether an update() without changes would change nothing."""
-        blames, wakers = self._blame.values(), self._wakers.values()
+        blames, wakers = (*self._blame.values(), self._holders), self._wakers.values()
         is_at_rest = all(one.is_at_rest for one in blames) and all(one.is_at_rest for one in wakers)
-        return is_at_rest and not self._disk_users.current()
+        return is_at_rest and self._awaited.is_at_rest and not self._disk_users.current()
 
     def lost(self) -> Mapping[tuple[Cause, str], int]:
         """Nanoseconds so far by (cause, culprit); the same object as last time when nothing was charged."""
@@ -211,7 +221,7 @@ class LostTime:
 
     def undecided_ns(self) -> int:
         """Lost while waiting for CPUs, with no culprit yet."""
-        return sum(blame.waiting_ns for blame in self._blame.values())
+        return sum(blame.waiting_ns for blame in (*self._blame.values(), self._holders))
 
     def end_name(self, culprit: str) -> None:
         """The series of a culprit ends: what was lost to it is lost to `other` from now on."""
@@ -219,9 +229,16 @@ class LostTime:
             self._book(cause, self._lost.pop((cause, name)), OTHER)
 
     def _labels_of(
-        self, names: Mapping[BlameKey, str], charges: Mapping[BlameKey, int], disks: Mapping[str, int], now_ns: int
+        self,
+        names: Mapping[BlameKey, str],
+        charges: Mapping[BlameKey, int],
+        disks: Mapping[str, int],
+        awaited: Sleeps,
+        now_ns: int,
     ) -> Mapping[str, str]:
         charged = {name: slept_ns for name, slept_ns in disks.items() if name}
+        for (_, by), slept_ns in awaited.items():
+            charged[awaited_name(by)] = charged.get(awaited_name(by), 0) + slept_ns
         for key, name in names.items():
             if name:
                 charged[name] = charged.get(name, 0) + charges[key]
@@ -236,6 +253,7 @@ class LostTime:
             of_victim[charged] = of_victim.get(charged, 0) + charged_ns
         for victim, known in self._blame.items():
             known.update(by_victim[victim], now_ns, is_read=is_read)
+        self._holders.update(by_victim[Victim.OTHER], now_ns, is_read=is_read)
 
     def _see_wakers(self, wakeup_paths: WakeupPaths, now_ns: int) -> None:
         for state in wakeup_paths.keys() & set(OF_WAKERS) - self._wakers.keys():
@@ -254,23 +272,50 @@ class LostTime:
         for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NOBODY: 1}).items():
             self._book(cause, part_ns, culprit)
 
-    def _book_of_wakers(self, state: ThreadState, lost_ns: int) -> int:
-        """Attribute a stall by what wakers did; returns the part in which the waker itself waited for a CPU."""
-        runnable_ns = 0
+    def _see_awaited(self, sleeps: Sleeps, labels: Mapping[str, str], now_ns: int) -> None:
+        labelled: dict[ThreadState, dict[tuple[Awaited, str], int]] = {}
+        for (state, by), slept_ns in sleeps.items():
+            of_state, who = labelled.setdefault(state, {}), (by.kind, labels[awaited_name(by)])
+            of_state[who] = of_state.get(who, 0) + slept_ns
+        self._awaited.update(labelled, now_ns)
+
+    def _book_of_awaited(self, state: ThreadState, lost_ns: int) -> None:
+        """Attribute to those who were waited for in a state. A worker of the job that writes to a pipe is its data loader."""
+        for (kind, culprit), part_ns in shared(lost_ns, self._awaited.of(state) or {_AWAITED_NOBODY: 1}).items():
+            if state is ThreadState.PIPE and kind is Awaited.WORKER:
+                self._book(Cause.DATALOADER, part_ns)
+            else:
+                self._book(CAUSE_OF_STATE[state], part_ns, culprit)
+
+    def _book_of_holders(self, parts: Mapping[tuple[Cause, str], int]) -> None:
+        """Holders of locks waited for CPUs: if the job itself held those, the lock is the cause, and its holder the culprit."""
+        for (cause, culprit), part_ns in parts.items():
+            if cause is Cause.CPU_OVERSUBSCRIBED:
+                self._book_of_awaited(ThreadState.LOCK, part_ns)
+            else:
+                self._book(cause, part_ns, culprit)
+
+    def _book_of_wakers(self, state: ThreadState, lost_ns: int) -> tuple[int, int]:
+        """Attribute a stall by what wakers did; returns the parts in which a waker, or a lock's holder, waited for a CPU."""
+        runnable_ns = of_holders_ns = 0
         parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
         for did, part_ns in parts.items():
             waker, waker_state = did or (Waker.NOBODY, ThreadState.OTHER)
-            if waker_state is ThreadState.RUNNABLE:
+            if waker_state is ThreadState.RUNNABLE and state is ThreadState.LOCK and waker is not Waker.PROCESS:
+                of_holders_ns += part_ns
+            elif waker_state is ThreadState.RUNNABLE:
                 runnable_ns += part_ns
             elif waker_state in OF_DISKS:
                 self._book_of_disks(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
+            elif waker_state is ThreadState.OUTPUT and self._awaited.of(waker_state):
+                self._book_of_awaited(waker_state, part_ns)
             elif waker_state in CAUSE_OF_WAKER_STATE:
                 self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
             elif waker is Waker.PROCESS:
                 self._book(Cause.DATALOADER, part_ns)
             else:
-                self._book(CAUSE_OF_UNRESOLVED[state], part_ns)
-        return runnable_ns
+                self._book_of_awaited(state, part_ns)
+        return runnable_ns, of_holders_ns
 
     def _book(self, cause: Cause, lost_ns: int, culprit: str = NOBODY) -> None:
         if lost_ns:

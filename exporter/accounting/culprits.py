@@ -59,32 +59,34 @@ CAUSE_OF_STATE = dict.fromkeys(ThreadState, Cause.OTHER) | {
     ThreadState.LOCK: Cause.LOCK,
     ThreadState.SOCKET: Cause.NETWORK,
     ThreadState.STOPPED: Cause.PAUSED,
+    ThreadState.OUTPUT: Cause.BLOCKED_OUTPUT,
+    ThreadState.PIPE: Cause.OWN_WAIT,
+    ThreadState.POLL: Cause.OWN_WAIT,
+    ThreadState.SLEEP: Cause.OWN_WAIT,
+    ThreadState.CHILD: Cause.OWN_WAIT,
 }
-"""State -> cause, where nothing more is known. A wait for a CPU has the cause of the culprit that held it."""
+"""State -> cause, where nothing more is known. A wait for a CPU has the cause of the culprit that held it.
+
+What comes through a pipe comes from a program that the job waits for of its own accord, unless a worker of the job wrote it.
+"""
 
 CAUSE_OF_WAKER_STATE = {
-    ThreadState.PIPE: Cause.DATALOADER,
-    **{
-        state: CAUSE_OF_STATE[state]
-        for state in (
-            ThreadState.RECLAIM,
-            ThreadState.THROTTLED,
-            ThreadState.IO,
-            ThreadState.MEMORY,
-            ThreadState.FAULT,
-            ThreadState.SOCKET,
-            ThreadState.STOPPED,
-        )
-    },
+    state: CAUSE_OF_STATE[state]
+    for state in (
+        ThreadState.RECLAIM,
+        ThreadState.THROTTLED,
+        ThreadState.IO,
+        ThreadState.MEMORY,
+        ThreadState.FAULT,
+        ThreadState.SOCKET,
+        ThreadState.STOPPED,
+    )
 }
 """State of a waker -> cause, where a thread that feeds the GPU slept until the waker was done.
 
-In other states only the kind of waker counts: a worker process is the data loader, and where a thread of the same process
-computed or slept, the sleep that it ended keeps its own cause.
+In other states only the kind of waker counts: a worker process is the data loader, and where a thread of the same process or the
+holder of a file's lock computed or slept, the sleep that it ended keeps its own cause.
 """
-
-CAUSE_OF_UNRESOLVED = CAUSE_OF_STATE | {ThreadState.PIPE: Cause.DATALOADER}
-"""State of the sleep -> cause, where the waker explains nothing: what comes through a pipe comes from a worker."""
 
 CAUSE_OF_CULPRIT = {
     Culprit.TASK: Cause.CPU_CONTENTION,

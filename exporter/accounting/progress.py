@@ -27,6 +27,7 @@ _DOES = {
     ThreadState.SLEEP: "sleeps",
     ThreadState.CHILD: "waits for a child process",
     ThreadState.STOPPED: "is stopped by a signal",
+    ThreadState.OUTPUT: "is blocked in writing its output",
 }
 
 

@@ -18,7 +18,7 @@ RANK_UNKNOWN = -1
 COMMUNICATOR_ORDINALS = 16
 COMMUNICATOR_OTHER = 17
 DROP_PROGRAMS = 7
-DROP_REASONS = 33
+DROP_REASONS = 34
 ATTACHMENTS = 256
 FEEDING_PLACES = 4096
 GRID_CLASSES = 6
@@ -38,7 +38,7 @@ STACK_RETURNS = 8
 STACK_WORDS = 1024
 STACK_WINDOWS = 3
 STACK_ALL_WORDS = 3072
-THREAD_STATES = 16
+THREAD_STATES = 17
 
 ALLOCATION_KEY = Layout(
     process="I",
@@ -54,6 +54,16 @@ PINNED_KEY = Layout(
     prefix_bits="I",
     process="I",
     address="Q",
+)
+AWAITED_BY = Layout(
+    tgid="I",
+    kind="I",
+    comm="16s",
+)
+AWAITED_KEY = Layout(
+    process="I",
+    state="I",
+    by="II16s",
 )
 BLAME_KEY = Layout(
     process="I",
@@ -180,8 +190,8 @@ FEEDING_ROW = Layout(
     stalled_since_ns="Q",
     is_dry="I",
     has_collectives="I",
-    dry_ns="16Q",
-    late_ns="16Q",
+    dry_ns="17Q",
+    late_ns="17Q",
     cycle_late_ns="Q",
     clean_waits="Q",
     clean_wait_ns="Q",
@@ -232,7 +242,7 @@ INTERVAL_KEY = Layout(
     kind="I",
 )
 INTERVAL_ROW = Layout(
-    states_ns="16Q",
+    states_ns="17Q",
     voluntary="Q",
     involuntary="Q",
 )
@@ -279,7 +289,7 @@ OPERATION_ROW = Layout(
     untimed="Q",
     total_ns="Q",
     bytes="Q",
-    states_ns="16Q",
+    states_ns="17Q",
     slowest="IIQQII",
     slots="338Q",
 )
@@ -393,11 +403,12 @@ THREAD_ROW = Layout(
     involuntary="Q",
     wakes="Q",
     run_delay_ns="Q",
-    open_ns="16Q",
-    gaps_ns="16Q",
-    idle_ns="16Q",
-    booked_ns="16Q",
+    open_ns="17Q",
+    gaps_ns="17Q",
+    idle_ns="17Q",
+    booked_ns="17Q",
     comm="16s",
+    reader="II16s",
 )
 WAKEUP_KEY = Layout(
     process="I",
@@ -410,7 +421,7 @@ WAKEUP_ROW = Layout(
     windows="Q",
     resolved_ns="Q",
     abstained_ns="Q",
-    states_ns="16Q",
+    states_ns="17Q",
 )
 
 
@@ -418,6 +429,14 @@ class AllocationKind(enum.IntEnum):
     DEVICE = 0
     MANAGED = 1
     PINNED = 2
+
+
+class Awaited(enum.IntEnum):
+    NOBODY = 0
+    THREAD = 1
+    WORKER = 2
+    PROCESS = 3
+    OUTSIDE = 4
 
 
 class Culprit(enum.IntEnum):
@@ -572,6 +591,7 @@ class DropReason(enum.IntEnum):
     GRAPHS_FULL = 30
     OUTPUTS_FULL = 31
     EXITS_FULL = 32
+    AWAITED_FULL = 33
 
 
 class EventKind(enum.IntEnum):
@@ -615,6 +635,7 @@ class ThreadState(enum.IntEnum):
     CHILD = 13
     STOPPED = 14
     OTHER = 15
+    OUTPUT = 16
 
 
 class Waker(enum.IntEnum):
@@ -622,3 +643,4 @@ class Waker(enum.IntEnum):
     THREAD = 1
     PROCESS = 2
     NOBODY = 3
+    HOLDER = 4

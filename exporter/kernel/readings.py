@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from exporter.kernel.awaited_rows import AwaitedKey
 from exporter.kernel.cadence_rows import CadenceRow
 from exporter.kernel.disk_rows import DiskUse, DiskUserKey, DiskWait, DiskWaitKey
 from exporter.kernel.end_rows import ExitKey, ExitRow, ForkKey
@@ -62,6 +63,7 @@ class Waits:
     cadence: Mapping[int, CadenceRow]
     disk_waits: Mapping[DiskWaitKey, DiskWait]
     disk_users: Mapping[DiskUserKey, DiskUse]
+    awaited: Mapping[AwaitedKey, int]
 
 
 @dataclass(frozen=True)

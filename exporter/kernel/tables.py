@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from exporter.kernel import abi
 from exporter.kernel.abi import DropProgram, DropReason
+from exporter.kernel.awaited_rows import read_awaited
 from exporter.kernel.cadence_rows import read_cadence
 from exporter.kernel.disk_rows import (
     DiskUse,
@@ -59,7 +60,7 @@ TABLES = (
 """Maps whose fill level is a metric."""
 
 _READ_ALL_EVERY = 4  # ticks: one second
-_NO_WAITS = Waits({}, {}, {}, {}, {}, {}, {})
+_NO_WAITS = Waits({}, {}, {}, {}, {}, {}, {}, {})
 
 
 def _no_threads(_program: str) -> bytes:
@@ -159,7 +160,8 @@ class Tables:
         exposures = self._time.exposures() if has_waited or feeding.keys() - before.keys() else self._waits.exposures
         blame = self._time.blame() if is_due else self._waits.blame
         cadence = read_cadence(self._maps.get("cadence"), moved)
-        self._waits = Waits(exposures, feeding, self._time.wakeups(), blame, cadence, *self._read_disks())
+        disks, awaited = self._read_disks(), read_awaited(self._maps.get("awaited"))
+        self._waits = Waits(exposures, feeding, self._time.wakeups(), blame, cadence, *disks, awaited)
         return self._waits
 
     def _read_disks(self) -> tuple[Mapping[DiskWaitKey, DiskWait], Mapping[DiskUserKey, DiskUse]]:
@@ -188,10 +190,10 @@ class Tables:
         intervals, exposures = self._time.intervals(), self._time.exposures()
         feeding, wakeups, blame = self._time.feeding(processes), self._time.wakeups(), self._time.blame()
         cadence = read_cadence(self._maps.get("cadence"), feeding)
-        disks = self._read_disks()
-        self._waits = Waits(exposures, feeding, wakeups, blame, cadence, *disks)
+        disks, awaited = self._read_disks(), read_awaited(self._maps.get("awaited"))
+        self._waits = Waits(exposures, feeding, wakeups, blame, cadence, *disks, awaited)
         threads = self._time.threads() if with_threads else []
-        return Accounts(exposures, feeding, wakeups, blame, cadence, *disks, operations, intervals, threads)
+        return Accounts(exposures, feeding, wakeups, blame, cadence, *disks, awaited, operations, intervals, threads)
 
     def read_threads(self, of: Container[int] | None = None) -> list[ThreadRow]:
         """Every living tracked thread, or those of some processes. Takes milliseconds on a full node: not for every tick."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.kernel import abi
 from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.awaited_rows import AwaitedBy, awaited_by
 from exporter.kernel.layout import Layout, Values
 from exporter.kernel.maps import MapReader
 from exporter.units import NANOSECONDS
@@ -147,6 +148,7 @@ class ThreadRow(NamedTuple):
     """One living thread up to the moment read_ns. operation: of the outermost open call, abi.OPERATION_NONE in a gap.
 
     open_ns: the open call or gap, which began at opened_ns. gaps_ns: all gaps, the open one included. booked_ns: everything.
+    reader: who should read what the thread is blocked in writing, Awaited.NOBODY if it is not, or nobody is known.
     """
 
     process: int
@@ -167,6 +169,7 @@ class ThreadRow(NamedTuple):
     idle_ns: States
     booked_ns: States
     comm: bytes
+    reader: AwaitedBy
 
 
 KEY_FORMATS = {
@@ -174,6 +177,7 @@ KEY_FORMATS = {
     "intervals": abi.INTERVAL_KEY,
     "blame": abi.BLAME_KEY,
     "wakeups": abi.WAKEUP_KEY,
+    "awaited": abi.AWAITED_KEY,
     "exits": abi.EXIT_KEY,
     "forks": abi.FORK_KEY,
     "last_errors": abi.NUMBER,
@@ -374,7 +378,10 @@ def _blame_key(raw: bytes) -> BlameKey:
 
 
 def _thread_of(values: Values) -> ThreadRow:
-    """The single members, then four arrays of THREAD_STATES, then comm."""
+    """The single members, then four arrays of THREAD_STATES, then comm and the reader."""
     process, tid, tgid, victim, *singles = values[:_ARRAYS_AT]
-    arrays = (values[at : at + abi.THREAD_STATES] for at in range(_ARRAYS_AT, len(values) - 1, abi.THREAD_STATES))
-    return ThreadRow._make((process, tid, tgid, Victim(victim), *singles, *arrays, values[-1].split(b"\0", 1)[0]))
+    names_at = _ARRAYS_AT + 4 * abi.THREAD_STATES
+    arrays = (values[at : at + abi.THREAD_STATES] for at in range(_ARRAYS_AT, names_at, abi.THREAD_STATES))
+    comm, *reader = values[names_at:]
+    names = (comm.split(b"\0", 1)[0], awaited_by(*reader))
+    return ThreadRow._make((process, tid, tgid, Victim(victim), *singles, *arrays, *names))

@@ -30,13 +30,14 @@ _FIRST_MAPS = (
     "cadence",
 )
 _LATER_MAPS = ("disk_waits", "disk_users", "exits", "last_errors", "copies", "graph_rows")
-MAPS = (*_FIRST_MAPS, *_LATER_MAPS)
+_LAST_MAPS = ("awaited",)
+MAPS = (*_FIRST_MAPS, *_LATER_MAPS, *_LAST_MAPS)
 """Maps that accounting and chains need. A map that explains lost time is read after the map that has the lost time."""
 THREADS = "threads"
 """Output of the iterator over living threads, one row per thread."""
 GPUS = "gpus"
 """States of GPUs, which do not come from the kernel."""
-TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS, GPUS)
+TABLES = (*_FIRST_MAPS, THREADS, *_LATER_MAPS, GPUS, *_LAST_MAPS)
 """Numbered by position in files: new tables are appended."""
 
 Rows = Mapping[bytes, bytes]
@@ -45,7 +46,7 @@ Changes = Mapping[str, Mapping[bytes, bytes | None]]
 
 LAYOUT = (
     *(row.size for row in (abi.PROCESS_ROW, abi.INTERVAL_ROW, abi.FEEDING_ROW, abi.WAKEUP_ROW, abi.THREAD_ROW)),
-    *(key.size for key in (abi.OPERATION_KEY, abi.INTERVAL_KEY, abi.WAKEUP_KEY, abi.BLAME_KEY)),
+    *(key.size for key in (abi.OPERATION_KEY, abi.INTERVAL_KEY, abi.WAKEUP_KEY, abi.BLAME_KEY, abi.AWAITED_KEY)),
     abi.EXPOSURE.size,
     EXEMPLAR_AT,
 )

@@ -13,6 +13,7 @@ from exporter import totals, units
 from exporter.errors import NotPossibleHere
 from exporter.kernel import (
     abi,
+    awaited_rows,
     cadence_rows,
     disk_rows,
     end_rows,
@@ -60,6 +61,8 @@ ROWS: dict[str, tuple[type, tuple[str, ...]]] = {
     "WAKEUP_KEY": (thread_rows.WakeupKey, ("padding",)),
     "WAKEUP_ROW": (thread_rows.WakeupRow, ()),
     "THREAD_ROW": (thread_rows.ThreadRow, ()),
+    "AWAITED_BY": (awaited_rows.AwaitedBy, ()),
+    "AWAITED_KEY": (awaited_rows.AwaitedKey, ()),
     "BEAT": (cadence_rows.Beat, ()),
     "CADENCE_ROW": (cadence_rows.CadenceRow, ()),
     "OUTPUT": (output_rows.Output, ()),
@@ -121,7 +124,7 @@ class TestAbi:
 
     def test_states_are_as_many_as_a_row_has(self) -> None:
         """The arrays of a row are indexed by ThreadState."""
-        assert abi.THREAD_STATES == len(abi.ThreadState) == 16
+        assert abi.THREAD_STATES == len(abi.ThreadState) == 17
 
     @pytest.mark.parametrize("name", ROWS)
     def test_row_has_the_members_in_their_order(self, name: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.kernel import abi
-from exporter.kernel.abi import OPERATION_NONE, Victim
+from exporter.kernel.abi import OPERATION_NONE, Awaited, Victim
+from exporter.kernel.awaited_rows import AwaitedBy
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
@@ -46,5 +47,6 @@ def a_thread(tid: int = 4711, operation: str = "", *, for_ns: int = 0, **changes
         "read_ns": 20 * SECOND,
         "opened_ns": 20 * SECOND - for_ns,
         "comm": b"python",
+        "reader": AwaitedBy(0, Awaited.NOBODY, b""),
     }
     return ThreadRow(**(known | changes))

@@ -79,7 +79,17 @@ class FakeTables:
         names_of_disks = ("disks", "disk_users", "disk_waits")
         names_of_memory = ("page_allocations", "memory_groups")
         names_of_gpu = ("copies", "graph_rows", "graphs", "geometries", "pinned")
-        names_of_time = ("intervals", "blame", "feeding", "groups", "wakeups", "cadence", "outputs", "exposures")
+        names_of_time = (
+            "intervals",
+            "blame",
+            "feeding",
+            "groups",
+            "wakeups",
+            "awaited",
+            "cadence",
+            "outputs",
+            "exposures",
+        )
         self.maps: dict[str, FakeMap] = {
             name: FakeMap()
             for names_of_subject in (
@@ -391,6 +401,12 @@ class FakeTables:
         value = abi.WAKEUP_ROW.pack(windows, resolved_ns, abstained_ns, *states_of(states_ns))
         self.maps["wakeups"].rows[abi.WAKEUP_KEY.pack(process, victim, state, waker, 0)] = value
 
+    def awaited(
+        self, process: int, state: abi.ThreadState, *, by: tuple[int, abi.Awaited, bytes], slept_ns: int
+    ) -> None:
+        """A row of `awaited`; replaces the row. by: tgid, kind and comm."""
+        self.maps["awaited"].rows[abi.AWAITED_KEY.pack(process, state, *by)] = abi.COUNT.pack(slept_ns)
+
     def thread(
         self,
         process: int,
@@ -412,11 +428,12 @@ class FakeTables:
         idle_ns: By = _NOTHING,
         booked_ns: By = _NOTHING,
         comm: bytes = b"python",
+        reader: tuple[int, abi.Awaited, bytes] = (0, abi.Awaited.NOBODY, b""),
     ) -> None:
         """A living thread; replaces the row with the same tid. operation: "" in a gap."""
         number = NUMBERS[operation] if operation else abi.OPERATION_NONE
         counts = (calls, voluntary, involuntary, wakes, run_delay_ns)
         times = [one for by in (open_ns, gaps_ns, idle_ns, booked_ns) for one in states_of(by)]
         self.threads[tid] = abi.THREAD_ROW.pack(
-            process, tid, tgid, victim, state, number, read_ns, opened_ns, *counts, *times, comm
+            process, tid, tgid, victim, state, number, read_ns, opened_ns, *counts, *times, comm, *reader
         )

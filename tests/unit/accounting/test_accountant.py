@@ -10,11 +10,12 @@ from exporter.accounting.accountant import Accountant, ProcessTime
 from exporter.accounting.progress import WorkloadProgress
 from exporter.accounting.thread_time import times_by_process
 from exporter.causes import Cause
-from exporter.kernel.abi import Culprit, ThreadState, Victim, Waker
+from exporter.kernel.abi import Awaited, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 ON_CPU, RUNNABLE, IO, PIPE = ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.IO, ThreadState.PIPE
+SECOND = 1_000_000_000
 
 
 class Bench:
@@ -68,6 +69,21 @@ class TestLosses:
 
         assert bench.tick(1)[1].lost == {(Cause.BLOCK_IO, ""): 70}
 
+    def test_write_that_a_stopped_reader_blocks_is_charged_to_it(self, bench: Bench) -> None:
+        """It has lasted for 6 s, and nobody has ended it yet."""
+        bench.kernel.feeding(1, stalled_since_ns=4 * SECOND, is_dry=True)
+        bench.kernel.thread(
+            1,
+            11,
+            state=ThreadState.OUTPUT,
+            read_ns=10 * SECOND,
+            opened_ns=4 * SECOND,
+            open_ns={ThreadState.OUTPUT: 6 * SECOND},
+            reader=(4711, Awaited.PROCESS, b"tee"),
+        )
+
+        assert bench.tick(1)[1].lost == {(Cause.BLOCKED_OUTPUT, "tee"): 6 * SECOND}
+
     def test_open_stall_ends_where_its_thread_becomes_idle(self, bench: Bench) -> None:
         """A minute after its last call, of which 10 ns had gone by when the stall began."""
         bench.kernel.feeding(1, stalled_since_ns=100, is_dry=True)
@@ -91,7 +107,7 @@ class TestLosses:
         bench.kernel.wakeup(1, PIPE, {IO: 500}, victim=Victim.OTHER)
         found = bench.tick(1)[1]
 
-        assert (found.lost, found.wakeup_paths) == ({(Cause.DATALOADER, ""): 80}, {})
+        assert (found.lost, found.wakeup_paths) == ({(Cause.OWN_WAIT, ""): 80}, {})
 
     def test_processes_of_one_owner_share_the_room_for_names(self, bench: Bench) -> None:
         """Sixteen for both."""
@@ -233,3 +249,11 @@ class TestStanding:
         bench.tick(1, 2)
 
         assert bench.accountant.tgids_of(1, "stress") == (668, 667)
+
+    def test_those_that_were_awaited_are_known_by_their_tgids(self, bench: Bench) -> None:
+        """But a thread of the same process has none."""
+        bench.kernel.awaited(1, ThreadState.OUTPUT, by=(4711, Awaited.PROCESS, b"tee"), slept_ns=100)
+        bench.kernel.awaited(1, ThreadState.LOCK, by=(0, Awaited.THREAD, b"tee"), slept_ns=900)
+        bench.tick(1)
+
+        assert bench.accountant.tgids_of(1, "tee") == (4711,)

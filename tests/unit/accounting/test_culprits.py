@@ -7,14 +7,12 @@ import pytest
 from exporter.accounting.culprits import (
     CAUSE_OF_CULPRIT,
     CAUSE_OF_STATE,
-    CAUSE_OF_UNRESOLVED,
     CAUSE_OF_WAKER_STATE,
     NOBODY,
     STATE_LABEL,
     culprit_name,
     program_name,
 )
-from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState, Victim
 from exporter.kernel.thread_rows import BlameKey
 
@@ -27,7 +25,7 @@ def blamed(comm: bytes = b"stress", culprit: Culprit = Culprit.TASK) -> BlameKey
 class TestStates:
     """One label for each."""
 
-    def test_labels_are_the_sixteen_of_the_design(self) -> None:
+    def test_labels_are_the_seventeen_of_the_design(self) -> None:
         """In the order of the header."""
         assert list(STATE_LABEL.values()) == [
             "on_cpu",
@@ -46,6 +44,7 @@ class TestStates:
             "child",
             "stopped",
             "other",
+            "output",
         ]
 
     @pytest.mark.parametrize(
@@ -59,10 +58,11 @@ class TestStates:
             ("LOCK", "lock"),
             ("SOCKET", "network"),
             ("STOPPED", "paused"),
-            ("PIPE", "other"),
-            ("POLL", "other"),
-            ("SLEEP", "other"),
-            ("CHILD", "other"),
+            ("OUTPUT", "blocked_output"),
+            ("PIPE", "own_wait"),
+            ("POLL", "own_wait"),
+            ("SLEEP", "own_wait"),
+            ("CHILD", "own_wait"),
             ("OTHER", "other"),
         ],
     )
@@ -70,33 +70,24 @@ class TestStates:
         """Where nothing more is known."""
         assert CAUSE_OF_STATE[ThreadState[state]].value == cause
 
-    def test_waker_that_waits_for_a_pipe_is_the_dataloader(self) -> None:
-        """Because a worker stands behind it."""
-        found = {state for state, cause in CAUSE_OF_WAKER_STATE.items() if cause is Cause.DATALOADER}
-
-        assert found == {ThreadState.PIPE}
-
     def test_waker_that_computed_or_slept_explains_only_who_it_is(self) -> None:
-        """On a lock, in poll, for a time-out, for a child, for the GPU; the cause of a CPU wait comes from the culprit."""
+        """A wait for a CPU and a blocked write are explained by who caused them."""
         assert {state.name for state in ThreadState if state not in CAUSE_OF_WAKER_STATE} == {
             "ON_CPU",
             "GPU_WAIT",
             "RUNNABLE",
             "LOCK",
+            "PIPE",
             "POLL",
             "SLEEP",
             "CHILD",
             "OTHER",
+            "OUTPUT",
         }
-
-    def test_pipe_without_a_known_waker_is_the_dataloader(self) -> None:
-        """The other sleeps keep their own cause."""
-        assert CAUSE_OF_UNRESOLVED[ThreadState.PIPE] is Cause.DATALOADER
-        assert CAUSE_OF_UNRESOLVED[ThreadState.SOCKET] is Cause.NETWORK
 
     def test_every_state_and_culprit_has_a_cause(self) -> None:
         """No table has a hole."""
-        assert set(CAUSE_OF_STATE) == set(CAUSE_OF_UNRESOLVED) == set(ThreadState)
+        assert set(CAUSE_OF_STATE) == set(ThreadState)
         assert {culprit.name: CAUSE_OF_CULPRIT[culprit].value for culprit in Culprit} == {
             "TASK": "cpu_contention",
             "OWN": "cpu_oversubscribed",

@@ -126,11 +126,11 @@ class TestSlowestCall:
         )
 
     def test_exemplar_has_the_layout_of_the_header(self, kernel: FakeTables, tables: Tables) -> None:
-        """Byte by byte: version, thread, duration, end, process, version; after 19 other members."""
+        """Byte by byte: version, thread, duration, end, process, version; after 20 other members."""
         exemplar = struct.pack("<IIQQII", 4, 4031, 2_000, 47_000_000_000, 4026, 4)
         key = struct.pack("<IHH", 1, MALLOC, 0)
         kernel.maps["operations"].rows[key] = (
-            struct.pack("<QQQ", 0, 2_000, 0) + bytes(16 * 8) + exemplar + bytes(338 * 8)
+            struct.pack("<QQQ", 0, 2_000, 0) + bytes(17 * 8) + exemplar + bytes(338 * 8)
         )
 
         assert tables.read().operations[MALLOC_OF_1].slowest == Call(4031, 2_000, 47_000_000_000, 4026)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from exporter.kernel import abi
-from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.abi import Awaited, Culprit, IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.awaited_rows import AwaitedBy
 from exporter.kernel.operation_rows import OperationKey
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.tables import Tables
@@ -27,18 +28,18 @@ from exporter.kernel.thread_rows import (
 from tests.support.tables import FakeTables
 
 SYNC = OperationKey(1, NUMBERS["cudaStreamSynchronize"], 0)
-SIXTEEN = tuple(range(100, 116))
+EACH_STATE = tuple(range(100, 117))
 
 
 class TestLayout:
     """Byte by byte, as in the header."""
 
     def test_operation_has_states(self, kernel: FakeTables, tables: Tables) -> None:
-        """Three sums, sixteen states, the exemplar, the slots."""
+        """Three sums, seventeen states, the exemplar, the slots."""
         key = struct.pack("<IHH", *SYNC)
-        kernel.maps["operations"].rows[key] = struct.pack("<3Q16Q", 0, 0, 0, *SIXTEEN) + bytes(32 + 338 * 8)
+        kernel.maps["operations"].rows[key] = struct.pack("<3Q17Q", 0, 0, 0, *EACH_STATE) + bytes(32 + 338 * 8)
 
-        assert tables.read().operations[SYNC].states_ns == SIXTEEN
+        assert tables.read().operations[SYNC].states_ns == EACH_STATE
 
     def test_exposure(self, kernel: FakeTables, tables: Tables) -> None:
         """The key of an operation; eight sums, the last two of which may be negative."""
@@ -48,11 +49,11 @@ class TestLayout:
         assert tables.read_accounts([]).exposures == {ExposureKey(*SYNC[:2]): Exposure(1, 2, 3, 4, 5, 6, -7, -8)}
 
     def test_interval(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, kind; sixteen states, two counts."""
-        kernel.maps["intervals"].rows[struct.pack("<II", 7, 4)] = struct.pack("<18Q", *SIXTEEN, 8, 9)
+        """Process, kind; seventeen states, two counts."""
+        kernel.maps["intervals"].rows[struct.pack("<II", 7, 4)] = struct.pack("<19Q", *EACH_STATE, 8, 9)
 
         assert tables.read_accounts([]).intervals == {
-            IntervalKey(7, IntervalKind.WORKER): IntervalRow(SIXTEEN, voluntary=8, involuntary=9)
+            IntervalKey(7, IntervalKind.WORKER): IntervalRow(EACH_STATE, voluntary=8, involuntary=9)
         }
 
     def test_blame(self, kernel: FakeTables, tables: Tables) -> None:
@@ -65,28 +66,44 @@ class TestLayout:
         }
 
     def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, feeding threads, begin of the stall, dry, bits; two times sixteen states; eleven sums; captures."""
-        late = tuple(range(200, 216))
-        value = struct.pack("<IiQII32Q11QII", 7, -1, 12, 1, 0, *SIXTEEN, *late, *range(21, 32), 3, 0)
+        """Process, feeding threads, begin of the stall, dry, bits; two times seventeen states; eleven sums; captures."""
+        late = tuple(range(200, 217))
+        value = struct.pack("<IiQII34Q11QII", 7, -1, 12, 1, 0, *EACH_STATE, *late, *range(21, 32), 3, 0)
         kernel.maps["feeding"].rows[struct.pack("<I", 7)] = value
 
-        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, SIXTEEN, late, *range(21, 32), 3)}
+        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, EACH_STATE, late, *range(21, 32), 3)}
 
     def test_wakeup(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, victim, state, waker, padding; windows, resolved, abstained, sixteen states."""
-        kernel.maps["wakeups"].rows[struct.pack("<IHHHH", 7, 0, 9, 2, 0)] = struct.pack("<19Q", 1, 2, 3, *SIXTEEN)
+        """Process, victim, state, waker, padding; windows, resolved, abstained, seventeen states."""
+        kernel.maps["wakeups"].rows[struct.pack("<IHHHH", 7, 0, 9, 2, 0)] = struct.pack("<20Q", 1, 2, 3, *EACH_STATE)
 
         assert tables.read_waits([]).wakeups == {
             WakeupKey(7, Victim.STEP, ThreadState.PIPE, Waker.PROCESS): WakeupRow(
-                windows=1, resolved_ns=2, abstained_ns=3, states_ns=SIXTEEN
+                windows=1, resolved_ns=2, abstained_ns=3, states_ns=EACH_STATE
             )
         }
 
     def test_thread(self, kernel: FakeTables, tables: Tables) -> None:
-        """Six numbers, seven sums, four times sixteen states, a name."""
-        times = tuple(range(64))
+        """Six numbers, seven sums, four times seventeen states, a name, the reader."""
+        times, reader = tuple(range(68)), (4711, 3, b"tee\0left")
         kernel.threads[11] = struct.pack(
-            "<6I7Q64Q16s", 7, 11, 10, 1, 3, 0xFFFF, 21, 22, 23, 24, 25, 26, 27, *times, b"pt_autograd_0\0x"
+            "<6I7Q68Q16sII16s",
+            7,
+            11,
+            10,
+            1,
+            3,
+            0xFFFF,
+            21,
+            22,
+            23,
+            24,
+            25,
+            26,
+            27,
+            *times,
+            b"pt_autograd_0\0x",
+            *reader,
         )
 
         assert tables.read_accounts([]).threads == [
@@ -104,11 +121,12 @@ class TestLayout:
                 involuntary=25,
                 wakes=26,
                 run_delay_ns=27,
-                open_ns=times[:16],
-                gaps_ns=times[16:32],
-                idle_ns=times[32:48],
-                booked_ns=times[48:],
+                open_ns=times[:17],
+                gaps_ns=times[17:34],
+                idle_ns=times[34:51],
+                booked_ns=times[51:],
                 comm=b"pt_autograd_0",
+                reader=AwaitedBy(4711, Awaited.PROCESS, b"tee"),
             )
         ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from exporter.gpu.model import GpuState
@@ -74,7 +76,7 @@ class TestReplay:
 
     def test_threads_are_rows_by_process_and_tid(self) -> None:
         """An incomplete row at the end of the output is ignored."""
-        one = abi.THREAD_ROW.pack(1, 7, *[0] * (len(abi.THREAD_ROW.unpack(bytes(abi.THREAD_ROW.size))) - 3), b"one")
+        one = struct.pack("<II", 1, 7).ljust(abi.THREAD_ROW.size, b"\x01")
         rows = thread_rows(one + one[:100])
         replay = RowReplay(
             [Tick(0, difference({}, {"threads": rows})), Tick(1, difference({"threads": rows}, {"threads": {}}))]

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Who ended a sleep: who released the lock, wrote to the pipe or read from it, or was the child. The reader of a pipe is also known from
+ * writes that woke it: one that has been stopped, or computes, wakes nobody.
+ * Maps written: awaited, read by exporter/kernel/awaited_rows.py; readers, also read by threads.bpf.c.
+ */
+#ifndef GPUSTALL_AWAITED_BPF_H
+#define GPUSTALL_AWAITED_BPF_H
+
+#include "account.bpf.h"
+#include "blocked.bpf.h"
+#include "maps.bpf.h"
+#include "readers.bpf.h"
+#include "waker.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH); /* names are chosen by programs, which may use many */
+	__uint(max_entries, 4096);
+	__type(key, struct awaited_key);
+	__type(value, u64);
+} awaited SEC(".maps");
+
+/* Identifies the file of a descriptor. task: address. Global functions are verified once, and take no tasks. */
+__noinline int awaited_identify(struct output_key *key, u64 task, u64 descriptor)
+{
+	struct file *file = file_of((void *)task, descriptor);
+
+	if (!key || !file)
+		return 0;
+	key->inode = BPF_CORE_READ(file, f_inode, i_ino);
+	key->device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	return 0;
+}
+
+/*
+ * Describes `task`, an address, for a thread of process `tgid`. is_of_job: both belong to one job. A thread of the kernel only passes on
+ * what another task does.
+ */
+__noinline int awaited_describe(struct awaited_by *by, u64 address, u32 tgid, u32 is_of_job)
+{
+	struct task_struct *task = (void *)address;
+
+	if (!by || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		return 0;
+	if ((u32)BPF_CORE_READ(task, tgid) == tgid) {
+		by->kind = AWAITED_THREAD;
+		BPF_CORE_READ_STR_INTO(&by->comm, task, comm);
+		return 0;
+	}
+	if (is_outside(task)) {
+		by->kind = AWAITED_OUTSIDE;
+		return 0;
+	}
+	by->kind = is_of_job ? AWAITED_WORKER : AWAITED_PROCESS;
+	by->tgid = BPF_CORE_READ(task, tgid);
+	BPF_CORE_READ_STR_INTO(&by->comm, task, group_leader, comm);
+	return 0;
+}
+
+static __always_inline bool is_writer(u32 class)
+{
+	return class == BY_WRITTEN || class == BY_SPLICED;
+}
+
+static __always_inline u64 written_descriptor(struct task_struct *task, u32 class)
+{
+	return class == BY_SPLICED ? THIRD_ARGUMENT(task) : FIRST_ARGUMENT(task);
+}
+
+/* `current`, a thread of a job, is about to wake `task`: remembers it as the reader if it does so by writing to a pipe or terminal. */
+static __always_inline void awaited_note_reader(struct task_struct *current, struct task_struct *task, u32 is_of_job)
+{
+	struct output_key key = {};
+	struct awaited_by by = {};
+	u32 class = sleep_class_of(current);
+
+	if (!is_writer(class) || is_writer(sleep_class_of(task)) || !is_by_current(current, false))
+		return;
+	awaited_identify(&key, (u64)current, written_descriptor(current, class));
+	awaited_describe(&by, (u64)task, current->tgid, is_of_job);
+	if (key.inode && by.kind)
+		bpf_map_update_elem(&readers, &key, &by, BPF_ANY);
+}
+
+/* `thread`, of `current`, is about to sleep. */
+static __always_inline void awaited_begin(struct thread *thread, struct task_struct *current, u32 state)
+{
+	u32 class = sleep_class_of(current);
+
+	if (state == STATE_LOCK)
+		thread->account.is_for_file = class == BY_FILE_LOCK;
+	if (state != STATE_OUTPUT)
+		return;
+	thread->account.output.inode = 0;
+	if (is_writer(class))
+		awaited_identify(&thread->account.output, (u64)current, written_descriptor(current, class));
+}
+
+static __always_inline bool is_awaiting(const struct thread *thread)
+{
+	u32 state = thread->account.state;
+
+	return state == STATE_OUTPUT || (thread->is_step && (state == STATE_LOCK || state == STATE_PIPE || state == STATE_CHILD));
+}
+
+/* `thread` is about to be woken: books its sleep. by: the waker, if the thread waited for it. */
+__noinline int awaited_book(struct thread *thread, struct awaited_by *by, u64 now_ns)
+{
+	if (!thread || !by)
+		return 0;
+	struct account *account = &thread->account;
+	struct awaited_key key = {.process = thread->group, .state = account->state, .by = *by};
+	struct output_key output = account->output;
+
+	if (account->state == STATE_OUTPUT && output.inode) {
+		struct awaited_by *reader = by->kind ? NULL : bpf_map_lookup_elem(&readers, &output);
+
+		if (by->kind)
+			bpf_map_update_elem(&readers, &output, by, BPF_ANY);
+		else if (reader)
+			key.by = *reader;
+	}
+	bool is_of_job = key.by.kind == AWAITED_THREAD || key.by.kind == AWAITED_WORKER;
+
+	if (!key.by.kind || (is_of_job && !thread->is_step)) /* a worker that hands its data to the job */
+		return 0;
+	u64 zero = 0, *slept_ns = lookup_or_create(&awaited, &key, &zero, DROP_AWAITED_FULL);
+
+	if (slept_ns)
+		__sync_fetch_and_add(slept_ns, elapsed_ns(account->sleep_ns, now_ns));
+	return 0;
+}
+
+#endif

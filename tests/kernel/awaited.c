@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A step thread that waits in every gap until a known other one ends its sleep, and prints how long as JSON.
+ * Usage: awaited WAY TIMES MICROSECONDS
+ * A partner process, "partner", is not of the job: it was there before the first call.
+ * write: the partner reads a full pipe after so long. stopped: the partner has been stopped, and reads no more. pipe: it writes after so
+ * long. file: it holds the lock of a file for so long; worker-file: the same, but the partner belongs to the job.
+ * mutex: the thread "holder" computes for so long with a mutex, and two spinning workers compete with it for the CPU.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOOKED __attribute__((noinline, visibility("default")))
+
+enum { PIPE_BYTES = 65536 };
+
+static long long wait_us;
+static int to_partner[2], from_partner[2], locked = -1;
+static char page[PIPE_BYTES];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+HOOKED int cudaEventRecord(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int cudaStreamSynchronize(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+HOOKED int cudaLaunchKernel(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+static long long clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static void burn(void)
+{
+	long long end_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + wait_us * 1000;
+
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+		continue;
+}
+
+static void nap(long long us)
+{
+	struct timespec pause = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
+static void must(bool is_done)
+{
+	if (!is_done)
+		_exit(1);
+}
+
+static bool is_way(char **argv, const char *way)
+{
+	return strcmp(argv[1], way) == 0;
+}
+
+/* Begins to follow the parent's requests, one byte each. */
+static pid_t start_partner(char **argv)
+{
+	pid_t partner = fork();
+	char byte;
+
+	if (partner)
+		return partner;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "partner");
+	if (is_way(argv, "stopped")) {
+		while (read(to_partner[0], page, sizeof(page)) > 0)
+			continue;
+		_exit(0);
+	}
+	if (is_way(argv, "write")) {
+		for (;;) {
+			nap(wait_us);
+			must(read(to_partner[0], page, sizeof(page)) == sizeof(page));
+		}
+	}
+	if (!is_way(argv, "pipe"))
+		locked = open(argv[4], O_RDWR); /* a lock belongs to an open file, which fork() shares */
+	while (read(to_partner[0], &byte, 1) == 1) {
+		if (is_way(argv, "pipe")) {
+			nap(wait_us);
+			must(write(from_partner[1], &byte, 1) == 1);
+			continue;
+		}
+		must(flock(locked, LOCK_EX) == 0 && write(from_partner[1], &byte, 1) == 1);
+		nap(wait_us);
+		must(flock(locked, LOCK_UN) == 0);
+	}
+	_exit(0);
+}
+
+static int is_held; /* by the holder */
+
+static void *hold(void *argument)
+{
+	prctl(PR_SET_NAME, "holder");
+	for (;;) {
+		pthread_mutex_lock(&mutex);
+		__atomic_store_n(&is_held, 1, __ATOMIC_SEQ_CST);
+		burn();
+		pthread_mutex_unlock(&mutex);
+		while (__atomic_load_n(&is_held, __ATOMIC_SEQ_CST))
+			nap(100);
+	}
+	return argument;
+}
+
+static void start_holder(void)
+{
+	pthread_t one;
+
+	must(pthread_create(&one, NULL, hold, NULL) == 0);
+	for (int i = 0; i < 2; i++)
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				burn();
+		}
+}
+
+/* What comes before the wait, in no gap. */
+static void prepare(char **argv)
+{
+	char byte = 0;
+
+	if (is_way(argv, "file") || is_way(argv, "worker-file"))
+		must(write(to_partner[1], &byte, 1) == 1 && read(from_partner[0], &byte, 1) == 1);
+	else if (is_way(argv, "mutex"))
+		while (!__atomic_load_n(&is_held, __ATOMIC_SEQ_CST))
+			nap(100);
+}
+
+static void wait_once(char **argv)
+{
+	char byte = 0;
+
+	if (is_way(argv, "write") || is_way(argv, "stopped")) {
+		must(write(to_partner[1], page, sizeof(page)) == sizeof(page));
+	} else if (is_way(argv, "pipe")) {
+		must(write(to_partner[1], &byte, 1) == 1 && read(from_partner[0], &byte, 1) == 1);
+	} else if (is_way(argv, "mutex")) {
+		pthread_mutex_lock(&mutex);
+		pthread_mutex_unlock(&mutex);
+		__atomic_store_n(&is_held, 0, __ATOMIC_SEQ_CST);
+	} else {
+		must(flock(locked, LOCK_EX) == 0);
+		flock(locked, LOCK_UN);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	long long waited_ns = 0, before_ns;
+	pid_t partner;
+
+	if (argc < 4 || pipe(to_partner) < 0 || pipe(from_partner) < 0)
+		return 2;
+	wait_us = atoll(argv[3]);
+	if (is_way(argv, "worker-file"))
+		cudaLaunchKernel(); /* processes forked after the first call belong to the job */
+	partner = is_way(argv, "mutex") ? 0 : start_partner(argv);
+	cudaLaunchKernel();
+	if (is_way(argv, "mutex"))
+		start_holder();
+	if (argc > 4)
+		locked = open(argv[4], O_RDWR);
+	nap(10000);
+	if (is_way(argv, "stopped")) {
+		must(write(to_partner[1], page, 1) == 1); /* wakes it */
+		nap(10000);
+		kill(partner, SIGSTOP);
+	}
+	if (is_way(argv, "write") || is_way(argv, "stopped"))
+		must(write(to_partner[1], page, sizeof(page)) == sizeof(page));
+	for (int i = 0; i < atoi(argv[2]); i++) {
+		prepare(argv);
+		cudaStreamSynchronize();
+		before_ns = clock_ns(CLOCK_MONOTONIC);
+		wait_once(argv);
+		waited_ns += clock_ns(CLOCK_MONOTONIC) - before_ns;
+		cudaLaunchKernel();
+	}
+	printf("{\"waited_ns\":%lld}\n", waited_ns);
+	return 0;
+}

@@ -1,0 +1,124 @@
+"""Who is waited for: the reader of a full pipe, the writer of an empty one, the holder of a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from exporter.accounting.accountant import Accountant
+from exporter.causes import Cause
+from exporter.kernel.abi import Awaited, ThreadState, Victim
+from tests.support import accounts
+from tests.support.accounts import Account, compiled
+from tests.support.traced import Tracer, eventually
+
+pytestmark = pytest.mark.whole_machine
+
+WAITS = 23
+WAIT_US = 20_000
+MS = 1_000_000
+
+Run = Callable[..., Account]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """awaited.c."""
+    return compiled(Path(__file__).with_name("awaited.c"), tmp_path_factory.mktemp("awaited"))
+
+
+@pytest.fixture
+def run(account_tracer: Tracer, program: Path, tmp_path: Path) -> Run:
+    """Runs the program in one way, with WAITS waits, on one CPU."""
+    accounts.probe(account_tracer, program)
+    file = tmp_path / "locked"
+    file.touch()
+
+    def run(way: str, us: int = WAIT_US) -> Account:
+        return accounts.run(account_tracer, "taskset", "-c", "1", program, way, str(WAITS), str(us), file)
+
+    return run
+
+
+def lost_ms(account: Account) -> dict[tuple[Cause, str], int]:
+    """What the accounting makes of it; less than a millisecond is left out."""
+    books = Accountant()
+    (process,) = account.accounts.feeding
+    books.update(account.accounts, {process: process}, 1)
+    lost = books.times()[process].lost
+    return {key: ns // MS for key, ns in lost.items() if ns >= MS}
+
+
+def slept_ns(account: Account, state: ThreadState) -> dict[tuple[Awaited, bytes], int]:
+    """The rows of a state by kind and name."""
+    return {(key.by.kind, key.by.comm): ns for key, ns in account.accounts.awaited.items() if key.state is state}
+
+
+def stalled_ns(account: Account, state: ThreadState) -> int:
+    """Stalls in a state, whether or not the GPU had work."""
+    return account.feeding.dry_ns[state] + account.feeding.late_ns[state]
+
+
+class TestPipes:
+    """A process that was there before the job reads or writes."""
+
+    def test_blocked_writes_are_output(self, run: Run) -> None:
+        """The pipe is full; each of 23 writes waits for its reader."""
+        account = run("write")
+        waited_ns = account.truth["waited_ns"]
+
+        assert stalled_ns(account, ThreadState.OUTPUT) == pytest.approx(waited_ns, rel=0.05)
+        assert slept_ns(account, ThreadState.OUTPUT) == {
+            (Awaited.PROCESS, b"partner"): pytest.approx(stalled_ns(account, ThreadState.OUTPUT), rel=0.05)
+        }
+        assert lost_ms(account)[Cause.BLOCKED_OUTPUT, "partner"] == pytest.approx(waited_ns / MS, rel=0.05)
+
+    def test_program_outside_the_job_that_writes_is_no_dataloader(self, run: Run) -> None:
+        """It writes after 20 ms, 23 times."""
+        found = lost_ms(run("pipe"))
+
+        assert found[Cause.OWN_WAIT, "partner"] == pytest.approx(WAITS * WAIT_US / 1000, rel=0.1)
+        assert not {key for key in found if key[0] in (Cause.DATALOADER, Cause.OTHER, Cause.BLOCKED_OUTPUT)}
+
+    def test_stopped_reader_is_known_while_the_write_lasts(self, account_tracer: Tracer, program: Path) -> None:
+        """It read once, and was stopped before the pipe was full."""
+        accounts.probe(account_tracer, program)
+        with accounts.running(program, "stopped", "1", "0"):
+
+            def blocked() -> list[tuple[Awaited, bytes]]:
+                threads = account_tracer.tables.read_threads()
+                return [
+                    (row.reader.kind, row.reader.comm)
+                    for row in threads
+                    if (row.victim, row.state) == (Victim.STEP, ThreadState.OUTPUT)
+                ]
+
+            eventually(lambda: bool(blocked()), "the write is blocked")
+
+            assert blocked() == [(Awaited.PROCESS, b"partner")]
+
+
+class TestLocks:
+    """The holder is known when it releases the lock."""
+
+    @pytest.mark.parametrize(("way", "kind"), [("file", Awaited.PROCESS), ("worker-file", Awaited.WORKER)])
+    def test_holder_of_a_file_s_lock_is_a_process(self, run: Run, way: str, kind: Awaited) -> None:
+        """It sleeps for 20 ms with the lock, 23 times; also if it belongs to the job, it is no data loader."""
+        account = run(way)
+
+        assert slept_ns(account, ThreadState.LOCK) == {
+            (kind, b"partner"): pytest.approx(account.truth["waited_ns"], rel=0.05)
+        }
+        found = lost_ms(account)
+        assert found[Cause.LOCK, "partner"] == pytest.approx(account.truth["waited_ns"] / MS, rel=0.05)
+        assert not {key for key in found if key[0] is Cause.DATALOADER}
+
+    def test_holder_that_competes_with_workers_of_the_job_is_the_culprit(self, run: Run) -> None:
+        """It computes for 5 ms with a mutex, 23 times, and gets a third of the CPU: all of that is the lock's."""
+        account = run("mutex", 5000)
+        locked_ns = stalled_ns(account, ThreadState.LOCK)
+
+        assert locked_ns > WAITS * 8 * MS
+        assert lost_ms(account)[Cause.LOCK, "holder"] == pytest.approx(locked_ns / MS, rel=0.1)
