@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Who ended a sleep: who released the lock, wrote to the pipe or read from it, or was the child. The reader of a pipe is also known from
- * writes that woke it: one that has been stopped, or computes, wakes nobody.
+ * writes that woke it: one that has been stopped, or computes, wakes no writer.
  * Maps written: awaited, read by exporter/kernel/awaited_rows.py; readers, also read by threads.bpf.c.
  */
 #ifndef GPUSTALL_AWAITED_BPF_H

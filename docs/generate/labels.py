@@ -50,8 +50,8 @@ LABEL_MEANINGS = {
     "xid": "The number of the error, from 1 to 172, as in NVIDIA's catalogue of XID errors; `other` for any other.",
     "state": "What a thread does: `on_cpu`; `reclaim`, on the CPU freeing memory; `gpu_wait`; `runnable`, ready and without a"
     " CPU; `throttled` by the quota of its cgroup; asleep for `io`, `memory`, a major `fault`, a `lock`, a `pipe`, a `socket`,"
-    " `poll`, a time-out (`sleep`), a `child`; `stopped`; `other`. In a wake-up path also `unresolved`. For a GPU's memory"
-    " `used`, `free`, or `reserved` by the driver; for its repair `pending` or `failed`.",
+    " `poll`, a time-out (`sleep`), a `child`, `output` (a write that is blocked); `stopped`; `other`. In a wake-up path also"
+    " `unresolved`. For a GPU's memory `used`, `free`, or `reserved` by the driver; for its repair `pending` or `failed`.",
     "cause": "Why the GPU had to wait: see [accounting.md](accounting.md). For a chain also `peer_rank`, this rank waits for"
     " another one; `slow_rank`, the others wait for this one; `nccl_hang`, it never arrives; `stalled`, there is no progress at"
     " all; `cuda_oom`; `crash`; `oom_killed`, by the kernel. Where no resource of the host explains it: `own_code` computes and"
@@ -151,6 +151,7 @@ LOSS_MEANINGS = {
     DropReason.ARRIVALS_FULL: "A rank's arrival could not be kept: others are not compared with it.",
     DropReason.EXPOSURES_FULL: "The table of synchronising calls was full: their waits for a CPU are missing from lost time.",
     DropReason.DISKS_FULL: "The table of disks and cgroups was full: requests are missing.",
+    DropReason.AWAITED_FULL: "The table of who ended sleeps was full: such a sleep has no culprit.",
     DropReason.DISK_WAITS_FULL: "The table of waits for disks was full: such a wait has no device.",
     DropReason.FORKS_FULL: "The table of forks was full: those of a job are missing.",
     DropReason.MEMORY_GROUPS_FULL: "The table of cgroups short of memory was full: reclaim and OOM kills of some are missing.",

@@ -61,7 +61,7 @@ class ProcessTime:
 class _Changes(NamedTuple):
     """Changes of one process since the last update. exposures: those that changed. charges: nanoseconds added per blame key.
 
-    disks: nanoseconds that its threads waited for disks, by the program that used them. awaited: sleeps by whom they were for.
+    disks: nanoseconds that its threads waited for disks, by the program that used them. awaited: its sleeps by who ended them.
     """
 
     exposures: list[tuple[ExposureKey, Exposure]]

@@ -171,7 +171,7 @@ class LostTime:
         """Attribute what was lost since the last update.
 
         charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for
-        disks, by the program that used them, "" for the process itself. awaited: its sleeps by whom it waited for.
+        disks, by the program that used them, "" for the process itself. awaited: its sleeps by who ended them.
         """
         names = {key: self._name_of(key) for key in charges}
         labels = self._labels_of(names, charges, disks, awaited, now_ns)

@@ -1,6 +1,6 @@
 """Who was waited for: holders of locks, writers and readers of pipes, children.
 
-In: sleeps that have ended, cumulative, and blocked writes that go on. Out: the latest sleeps of each job by whom they waited for.
+In: sleeps that have ended, cumulative, and blocked writes that go on. Out: the latest sleeps of each job by who ended them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exporter.kernel.awaited_rows import AwaitedBy, AwaitedKey
 from exporter.kernel.thread_rows import ThreadRow
 
 Sleeps = Mapping[tuple[ThreadState, AwaitedBy], int]
-"""Nanoseconds slept since the last update, by state and by whom the sleeper waited for."""
+"""Nanoseconds slept since the last update, by state and by who ended the sleep."""
 
 OF_THE_JOB = (Awaited.THREAD, Awaited.WORKER)
 
@@ -46,7 +46,7 @@ def awaited_name(by: AwaitedBy) -> str:
 
 
 class AwaitedShares:
-    """Whom the sleeps of one job waited for lately, by state."""
+    """Who has ended the sleeps of one job lately, by state."""
 
     def __init__(self) -> None:
         self._weights: dict[ThreadState, Weights[tuple[Awaited, str]]] = {}
@@ -60,9 +60,9 @@ class AwaitedShares:
 
     @property
     def is_at_rest(self) -> bool:
-        """Nobody is remembered."""
+        """No sleep is remembered."""
         return not any(weights.current() for weights in self._weights.values())
 
     def of(self, state: ThreadState) -> Mapping[tuple[Awaited, str], int]:
-        """(kind, label) -> weight; empty where nobody is known."""
+        """(kind, label) -> weight; empty where none is known."""
         return self._weights[state].current() if state in self._weights else {}

@@ -70,7 +70,7 @@ class TestLosses:
         assert bench.tick(1)[1].lost == {(Cause.BLOCK_IO, ""): 70}
 
     def test_write_that_a_stopped_reader_blocks_is_charged_to_it(self, bench: Bench) -> None:
-        """It has lasted for 6 s, and nobody has ended it yet."""
+        """It has lasted for 6 s, and has not ended yet."""
         bench.kernel.feeding(1, stalled_since_ns=4 * SECOND, is_dry=True)
         bench.kernel.thread(
             1,

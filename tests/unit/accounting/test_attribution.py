@@ -347,14 +347,14 @@ class TestWakeupPaths:
         assert books.book({PIPE: 50}) == {("dataloader", ""): 20, ("major_fault", ""): 30}
 
     def test_worker_whose_writes_are_blocked_is_blocked_output(self, books: Books) -> None:
-        """It prints to a log that nobody reads."""
+        """It prints to a log whose reader is slow."""
         books.wakeup_path(PIPE, {OUTPUT: 100})
         books.awaited = {(OUTPUT, TEE): 70}
 
         assert books.book({PIPE: 50}) == {("blocked_output", "tee"): 50}
 
     def test_worker_that_hands_its_data_over_slowly_is_the_dataloader(self, books: Books) -> None:
-        """Nobody outside the job reads what it writes."""
+        """No program outside the job reads what it writes."""
         books.wakeup_path(PIPE, {OUTPUT: 100})
 
         assert books.book({PIPE: 50}) == {("dataloader", ""): 50}

@@ -34,7 +34,7 @@ class TestSleeps:
         assert sleeps.update({AwaitedKey(1, OUTPUT, TEE): 3}, ()) == {1: {(OUTPUT, TEE): 3}}
 
     def test_blocked_write_that_goes_on_counts_since_it_began(self) -> None:
-        """Its reader is stopped, and wakes nobody."""
+        """Its reader is stopped, and wakes no thread."""
         blocked = a_thread(reader=TEE, open_ns=states_of({OUTPUT: 5 * SECOND}))
 
         assert AwaitedSleeps().update({}, [blocked]) == {1: {(OUTPUT, TEE): 5 * SECOND}}
@@ -59,7 +59,7 @@ class TestNames:
         ],
     )
     def test_name_is_printable(self, by: AwaitedBy, name: str) -> None:
-        """Whatever the program or thread calls itself; nobody has none."""
+        """Whatever the program or thread calls itself; without a kind there is none."""
         assert awaited_name(by) == name
 
 
