@@ -316,10 +316,11 @@ int sched_waking(u64 *context)
 		disk_book_wait(thread, now_ns);
 	if (is_awaiting(thread)) {
 		struct awaited_by by = {};
+		struct other other = {.task = (u64)current, .tgid = task->tgid, .is_of_job = waker && waker->group == thread->group};
 		bool is_other_writer = thread->account.state == STATE_OUTPUT && is_writer(sleep_class_of(current));
 
 		if (!is_other_writer && is_by_current(current, false))
-			awaited_describe(&by, (u64)current, task->tgid, waker && waker->group == thread->group);
+			awaited_describe(&by, &other);
 		awaited_book(thread, &by, now_ns);
 	}
 	if (!waker || waker == thread || waker->group != thread->group)

@@ -20,10 +20,15 @@ struct {
 	__type(value, u64);
 } awaited SEC(".maps");
 
-/* Identifies the file of a descriptor. task: address. Global functions are verified once, and take no tasks. */
-__noinline int awaited_identify(struct output_key *key, u64 task, u64 descriptor)
+/* A descriptor of a task, by its address: global functions, which are verified once, take no pointers to tasks. */
+struct written {
+	u64 task;
+	u64 descriptor;
+};
+
+__noinline int awaited_identify(struct output_key *key, struct written *written)
 {
-	struct file *file = file_of((void *)task, descriptor);
+	struct file *file = written ? file_of((void *)written->task, written->descriptor) : NULL;
 
 	if (!key || !file)
 		return 0;
@@ -32,17 +37,21 @@ __noinline int awaited_identify(struct output_key *key, u64 task, u64 descriptor
 	return 0;
 }
 
-/*
- * Describes `task`, an address, for a thread of process `tgid`. is_of_job: both belong to one job. A thread of the kernel only passes on
- * what another task does.
- */
-__noinline int awaited_describe(struct awaited_by *by, u64 address, u32 tgid, u32 is_of_job)
-{
-	struct task_struct *task = (void *)address;
+/* `task`, by its address, as a thread of process `tgid` sees it. */
+struct other {
+	u64 task;
+	u32 tgid;
+	u32 is_of_job;
+};
 
-	if (!by || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+/* Describes a task; not a thread of the kernel, which only passes on what another task does. */
+__noinline int awaited_describe(struct awaited_by *by, struct other *other)
+{
+	struct task_struct *task = other ? (void *)other->task : NULL;
+
+	if (!by || !other || BPF_CORE_READ(task, flags) & PF_KTHREAD)
 		return 0;
-	if ((u32)BPF_CORE_READ(task, tgid) == tgid) {
+	if ((u32)BPF_CORE_READ(task, tgid) == other->tgid) {
 		by->kind = AWAITED_THREAD;
 		BPF_CORE_READ_STR_INTO(&by->comm, task, comm);
 		return 0;
@@ -51,7 +60,7 @@ __noinline int awaited_describe(struct awaited_by *by, u64 address, u32 tgid, u3
 		by->kind = AWAITED_OUTSIDE;
 		return 0;
 	}
-	by->kind = is_of_job ? AWAITED_WORKER : AWAITED_PROCESS;
+	by->kind = other->is_of_job ? AWAITED_WORKER : AWAITED_PROCESS;
 	by->tgid = BPF_CORE_READ(task, tgid);
 	BPF_CORE_READ_STR_INTO(&by->comm, task, group_leader, comm);
 	return 0;
@@ -72,12 +81,15 @@ static __always_inline void awaited_note_reader(struct task_struct *current, str
 {
 	struct output_key key = {};
 	struct awaited_by by = {};
+	struct other reader = {.task = (u64)task, .tgid = current->tgid, .is_of_job = is_of_job};
 	u32 class = sleep_class_of(current);
 
 	if (!is_writer(class) || is_writer(sleep_class_of(task)) || !is_by_current(current, false))
 		return;
-	awaited_identify(&key, (u64)current, written_descriptor(current, class));
-	awaited_describe(&by, (u64)task, current->tgid, is_of_job);
+	struct written written = {.task = (u64)current, .descriptor = written_descriptor(current, class)};
+
+	awaited_identify(&key, &written);
+	awaited_describe(&by, &reader);
 	if (key.inode && by.kind)
 		bpf_map_update_elem(&readers, &key, &by, BPF_ANY);
 }
@@ -91,9 +103,11 @@ static __always_inline void awaited_begin(struct thread *thread, struct task_str
 		thread->account.is_for_file = class == BY_FILE_LOCK;
 	if (state != STATE_OUTPUT)
 		return;
+	struct written written = {.task = (u64)current, .descriptor = written_descriptor(current, class)};
+
 	thread->account.output.inode = 0;
 	if (is_writer(class))
-		awaited_identify(&thread->account.output, (u64)current, written_descriptor(current, class));
+		awaited_identify(&thread->account.output, &written);
 }
 
 static __always_inline bool is_awaiting(const struct thread *thread)

@@ -148,7 +148,7 @@ class ThreadRow(NamedTuple):
     """One living thread up to the moment read_ns. operation: of the outermost open call, abi.OPERATION_NONE in a gap.
 
     open_ns: the open call or gap, which began at opened_ns. gaps_ns: all gaps, the open one included. booked_ns: everything.
-    reader: who should read what the thread is blocked in writing, Awaited.NOBODY if it is not, or the reader is unknown.
+    reader: who should read what the thread is blocked in writing, without a name if it is not, or if the reader is unknown.
     """
 
     process: int

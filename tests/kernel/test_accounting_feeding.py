@@ -66,7 +66,7 @@ class TestStalls:
         accountant.update(read, {1: "job"}, time.monotonic_ns())
         (thread,) = read.threads
 
-        assert accountant.times()[1].lost == {(Cause.OTHER, ""): thread.read_ns - read.feeding[1].stalled_since_ns}
+        assert accountant.times()[1].lost == {(Cause.OWN_WAIT, ""): thread.read_ns - read.feeding[1].stalled_since_ns}
 
     def test_place_is_free_after_the_process_has_ended(self, account_tracer: Tracer, waits_program: Path) -> None:
         """Otherwise the 4,096 places would run out."""

@@ -425,7 +425,7 @@ class TestLocks:
         assert books.book({LOCK: 50}) == {("lock", "logger"): 50}
 
     def test_holder_in_another_process_is_the_culprit(self, books: Books) -> None:
-        """Of a file's lock, outside the job."""
+        """A file is locked, by a program outside the job."""
         books.wakeup_path(LOCK, {}, abstained_ns=100, waker=Waker.NOBODY)
         books.awaited = {(LOCK, RSYNC): 100}
 
