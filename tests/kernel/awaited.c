@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A step thread that waits in every gap until a known other one ends its sleep, and prints how long as JSON.
- * Usage: awaited WAY TIMES MICROSECONDS
+ * Usage: awaited WAY TIMES MICROSECONDS [FILE]
  * A partner process, "partner", is not of the job: it was there before the first call.
  * write: the partner reads a full pipe after so long. stopped: the partner has been stopped, and reads no more. pipe: it writes after so
  * long. file: it holds the lock of a file for so long; worker-file: the same, but the partner belongs to the job.
+ * pages: a partner of the job reads pages of the file that are not in memory, computes for so long, and writes; the wait begins after
+ * half of that.
  * mutex: the thread "holder" computes for so long with a mutex, and two spinning workers compete with it for the CPU.
  */
 #define _GNU_SOURCE
@@ -16,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,6 +85,26 @@ static bool is_way(char **argv, const char *way)
 	return strcmp(argv[1], way) == 0;
 }
 
+enum { PAGES = 64, STRIDE = 8 * 4096 }; /* without readahead */
+static volatile long long *read_ns; /* in which the partner read pages; shared with it */
+
+static void read_pages(void)
+{
+	long long before_ns = clock_ns(CLOCK_MONOTONIC);
+	volatile char *pages = mmap(NULL, PAGES * STRIDE, PROT_READ, MAP_SHARED, locked, 0);
+
+	must(pages != MAP_FAILED && madvise((void *)pages, PAGES * STRIDE, MADV_RANDOM) == 0);
+	for (int i = 0; i < PAGES; i++)
+		(void)pages[i * STRIDE];
+	*read_ns += clock_ns(CLOCK_MONOTONIC) - before_ns;
+	must(munmap((void *)pages, PAGES * STRIDE) == 0);
+}
+
+static void forget_pages(void)
+{
+	must(posix_fadvise(locked, 0, 0, POSIX_FADV_DONTNEED) == 0);
+}
+
 /* Begins to follow the parent's requests, one byte each. */
 static pid_t start_partner(char **argv)
 {
@@ -105,6 +129,13 @@ static pid_t start_partner(char **argv)
 	if (!is_way(argv, "pipe"))
 		locked = open(argv[4], O_RDWR); /* a lock belongs to an open file, which fork() shares */
 	while (read(to_partner[0], &byte, 1) == 1) {
+		if (is_way(argv, "pages")) {
+			read_pages();
+			burn();
+			forget_pages();
+			must(write(from_partner[1], &byte, 1) == 1);
+			continue;
+		}
 		if (is_way(argv, "pipe")) {
 			nap(wait_us);
 			must(write(from_partner[1], &byte, 1) == 1);
@@ -153,7 +184,10 @@ static void prepare(char **argv)
 
 	if (is_way(argv, "file") || is_way(argv, "worker-file"))
 		must(write(to_partner[1], &byte, 1) == 1 && read(from_partner[0], &byte, 1) == 1);
-	else if (is_way(argv, "mutex"))
+	else if (is_way(argv, "pages")) {
+		must(write(to_partner[1], &byte, 1) == 1);
+		nap(wait_us / 2);
+	} else if (is_way(argv, "mutex"))
 		while (!__atomic_load_n(&is_held, __ATOMIC_SEQ_CST))
 			nap(100);
 }
@@ -164,6 +198,8 @@ static void wait_once(char **argv)
 
 	if (is_way(argv, "write") || is_way(argv, "stopped")) {
 		must(write(to_partner[1], page, sizeof(page)) == sizeof(page));
+	} else if (is_way(argv, "pages")) {
+		must(read(from_partner[0], &byte, 1) == 1);
 	} else if (is_way(argv, "pipe")) {
 		must(write(to_partner[1], &byte, 1) == 1 && read(from_partner[0], &byte, 1) == 1);
 	} else if (is_way(argv, "mutex")) {
@@ -184,7 +220,8 @@ int main(int argc, char **argv)
 	if (argc < 4 || pipe(to_partner) < 0 || pipe(from_partner) < 0)
 		return 2;
 	wait_us = atoll(argv[3]);
-	if (is_way(argv, "worker-file"))
+	read_ns = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (is_way(argv, "worker-file") || is_way(argv, "pages"))
 		cudaLaunchKernel(); /* processes forked after the first call belong to the job */
 	partner = is_way(argv, "mutex") ? 0 : start_partner(argv);
 	cudaLaunchKernel();
@@ -197,6 +234,7 @@ int main(int argc, char **argv)
 		must(write(to_partner[1], page, 1) == 1); /* wakes it */
 		nap(10000);
 		kill(partner, SIGSTOP);
+		must(waitpid(partner, NULL, WUNTRACED) == partner);
 	}
 	if (is_way(argv, "write") || is_way(argv, "stopped"))
 		must(write(to_partner[1], page, sizeof(page)) == sizeof(page));
@@ -208,6 +246,6 @@ int main(int argc, char **argv)
 		waited_ns += clock_ns(CLOCK_MONOTONIC) - before_ns;
 		cudaLaunchKernel();
 	}
-	printf("{\"waited_ns\":%lld}\n", waited_ns);
+	printf("{\"waited_ns\":%lld,\"read_ns\":%lld}\n", waited_ns, *read_ns);
 	return 0;
 }

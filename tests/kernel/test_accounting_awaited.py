@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,10 @@ def run(account_tracer: Tracer, program: Path, tmp_path: Path) -> Run:
     """Runs the program in one way, with WAITS waits, on one CPU."""
     accounts.probe(account_tracer, program)
     file = tmp_path / "locked"
-    file.touch()
+    file.write_bytes(os.urandom(2 << 20))
+    with file.open("rb") as found:
+        os.fsync(found.fileno())
+        os.posix_fadvise(found.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def run(way: str, us: int = WAIT_US) -> Account:
         return accounts.run(account_tracer, "taskset", "-c", "1", program, way, str(WAITS), str(us), file)
@@ -98,6 +102,18 @@ class TestPipes:
             eventually(lambda: bool(blocked()), "the write is blocked")
 
             assert blocked() == [(Awaited.PROCESS, b"partner")]
+
+
+class TestWorkers:
+    """A process of the job, which the step thread waits for."""
+
+    def test_pages_that_were_read_before_the_wait_began_are_its_cause(self, run: Run) -> None:
+        """The wait is for computing alone; without the pages before that it would have been so much shorter."""
+        account = run("pages")
+        split = account.wakeup_row(ThreadState.PIPE).states_ns
+
+        assert split[ThreadState.FAULT] > 0.6 * min(account.truth["read_ns"], account.truth["waited_ns"])
+        assert sum(split) == pytest.approx(account.truth["waited_ns"], rel=0.05)
 
 
 class TestLocks:
