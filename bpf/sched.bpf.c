@@ -184,6 +184,7 @@ __noinline int sched_switched_out(struct thread *thread, struct transition *tran
 		account->sleep_state = transition->state;
 		account->sleep_ns = now_ns;
 		account->since_wake_ns = 0;
+		account->since_wake_throttled_ns = 0;
 		account->voluntary++;
 		wakeup_open_window(thread, now_ns);
 	}
@@ -233,7 +234,9 @@ __noinline int sched_switched_in(struct thread *thread, struct transition *trans
 	account_book(thread, now_ns);
 	account->state = account->running_state;
 	account->since_wake_ns += wait_ns;
+	account->since_wake_throttled_ns += throttled_ns;
 	account->last_wait_ns = wait_ns;
+	account->last_throttled_ns = throttled_ns;
 	account->resumed_ns = now_ns;
 	account->run_delay_ns = transition->run_delay_ns;
 	account->stolen_before_ns = stolen_time_ns((void *)transition->queue);
@@ -353,6 +356,7 @@ __noinline int sched_woken(struct thread *thread, struct transition *transition)
 		wakeup_close_window(thread, at_ns);
 	account->state = STATE_RUNNABLE;
 	account->since_wake_ns = 0;
+	account->since_wake_throttled_ns = 0;
 	account->wakes++;
 	account->run_delay_ns = transition->run_delay_ns;
 	begin_wait(account, transition->queue, transition->cpu, at_ns);

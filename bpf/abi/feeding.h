@@ -24,12 +24,8 @@ struct feeding_row {
 	__u64 dry_ns[THREAD_STATES];
 	__u64 late_ns[THREAD_STATES];
 	__u64 cycle_late_ns; /* since the last synchronising call */
-	__u64 clean_waits;   /* synchronising calls that ended a cycle without notable stalls */
-	__u64 clean_wait_ns;
-	__u64 stalled_waits;
-	__u64 stalled_wait_ns;
-	__u64 stalled_late_ns; /* late stalls of the cycles that stalled waits ended */
-	__u64 other_waits;     /* synchronising calls that ended no cycle: for an event, or by a thread that never launched */
+	__u64 cycle_kernels; /* `kernels` at the last synchronising call */
+	__u64 waits;	     /* synchronising calls; `exposures` has them */
 	/* Probe hits, added when a thread has collected HITS_PER_UPDATE of them. */
 	__u64 timed_calls;
 	__u64 counted_calls;	/* counted without timing */

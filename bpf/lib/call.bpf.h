@@ -274,7 +274,7 @@ __noinline int call_end_switched(struct thread *thread, struct call *call, struc
 		return 0;
 	u64 duration_ns = now_ns - call->entry_ns;
 	struct states states = {};
-	bool has_slept = thread->account.sleep_ns > thread->mark_ns;
+	u64 began_ns = thread->mark_ns;
 	enum role role = role_of(call->cookie);
 
 	interval_settle(thread, now_ns, &states);
@@ -283,12 +283,9 @@ __noinline int call_end_switched(struct thread *thread, struct call *call, struc
 	add_states(row->states_ns, &states);
 	if (role != ROLE_SYNC && role != ROLE_EVENT_SYNC && role != ROLE_COPY)
 		return 0;
-	u64 exposed_ns = exposure_book(thread, key, &states, duration_ns, has_slept, now_ns);
+	struct delay delay = delay_of(&thread->account, &states, began_ns, now_ns);
 
-	if (role != ROLE_EVENT_SYNC && thread->is_step)
-		feeding_add_wait(thread->process, elapsed_ns(exposed_ns, duration_ns));
-	else
-		feeding_add_other_wait(thread->process);
+	exposure_book(thread, key->operation, &delay, elapsed_ns(delay.exact_ns, duration_ns), role != ROLE_EVENT_SYNC && thread->is_step);
 	return 0;
 }
 

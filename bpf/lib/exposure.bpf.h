@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * How much of a synchronising call did the host cause? Known exactly after a sleep, bounded after spinning (struct exposure).
+ * How much of a synchronising call did the host cause? Known exactly after a sleep, bounded after spinning or a stop (struct exposure).
  * Map written: exposures, read by exporter/kernel/thread_rows.py.
  */
 #ifndef GPUSTALL_EXPOSURE_BPF_H
@@ -17,22 +17,38 @@
  */
 #define NOTICES_WITHIN_NS 50000
 
+/* A cycle whose late stalls are shorter than 1/32 of its wait is clean: the duration of its wait is normal. */
+#define CLEAN_SHARE 32
+
+#define MOST_WORK 15
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct operation_key);
+	__type(key, struct exposure_key);
 	__type(value, struct exposure);
 } exposures SEC(".maps"); /* not part of `operations`, which is too large to be read at every tick */
 
 static const struct exposure empty_exposure;
 
-static __noinline struct exposure *exposure_row(struct operation_key *key)
+static __noinline struct exposure *exposure_row(u32 process, u16 operation, u16 work)
 {
-	struct operation_key own = *key; /* on the stack for kernel 6.1, see copies_add() */
+	struct exposure_key key = {.process = process, .operation = operation, .work = work};
 
-	return lookup_or_create(&exposures, &own, &empty_exposure, DROP_EXPOSURES_FULL);
+	return lookup_or_create(&exposures, &key, &empty_exposure, DROP_EXPOSURES_FULL);
 }
+
+/*
+ * What the host caused of a synchronising call: exact_ns for certain, or else an unknown part of max_ns, which was spent waiting for a CPU,
+ * and of stopped_ns.
+ */
+struct delay {
+	u64 exact_ns;
+	u64 max_ns;
+	u64 throttled_ns; /* part of exact_ns or max_ns */
+	u64 stopped_ns;
+};
 
 /* Upper bound of the wait for a CPU after the GPU was done. */
 static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
@@ -41,45 +57,103 @@ static __always_inline u64 bound_ns(const struct account *account, u64 now_ns)
 }
 
 /* Whether the thread left its CPU. While it spins on its CPU, interrupts and steal do not delay it: it waits for the GPU anyway. */
-static __always_inline bool has_left(const struct account *account, u64 duration_ns, u64 now_ns)
+static __always_inline bool has_left(const struct account *account, u64 began_ns)
 {
-	return elapsed_ns(account->resumed_ns, now_ns) <= duration_ns;
+	return account->resumed_ns >= began_ns;
 }
 
-/* Books the part of a synchronising call that the host caused. Returns what is known of it exactly. */
-static __always_inline u64 exposure_book(const struct thread *thread, struct operation_key *key, const struct states *states,
-				  u64 duration_ns, bool has_slept, u64 now_ns)
+/* Whether the last sleep of the call ended when the GPU was done: not a sleep with a time-out, and not a stop. */
+static __always_inline bool was_woken_by_gpu(const struct account *account, u64 began_ns)
 {
-	const struct account *account = &thread->account;
-	struct feeding_row *cycle = feeding_row(thread->process);
-	struct exposure *exposure = exposure_row(key);
-	u64 waited_ns = has_left(account, duration_ns, now_ns) ? states->ns[STATE_RUNNABLE] + states->ns[STATE_THROTTLED] : 0;
+	return account->sleep_ns > began_ns && account->sleep_state != STATE_SLEEP && account->sleep_state != STATE_STOPPED;
+}
 
-	if (!exposure)
-		return 0;
-	if (waited_ns) {
-		__sync_fetch_and_add(&exposure->runnable_ns, states->ns[STATE_RUNNABLE]);
-		__sync_fetch_and_add(&exposure->throttled_ns, states->ns[STATE_THROTTLED]);
+/* What of a synchronising call, which began at began_ns, the host caused. */
+static __always_inline struct delay delay_of(const struct account *account, const struct states *states, u64 began_ns, u64 now_ns)
+{
+	struct delay delay = {};
+
+	if (!has_left(account, began_ns))
+		return delay;
+	if (was_woken_by_gpu(account, began_ns)) {
+		delay.exact_ns = account->since_wake_ns;
+		delay.throttled_ns = account->since_wake_throttled_ns;
+		return delay;
 	}
-	if (has_slept && account->sleep_state != STATE_SLEEP) {
-		__sync_fetch_and_add(&exposure->exact_ns, account->since_wake_ns);
-		return account->since_wake_ns;
+	delay.max_ns = bound_ns(account, now_ns);
+	delay.throttled_ns = delay.max_ns ? account->last_throttled_ns : 0;
+	delay.stopped_ns = states->ns[STATE_STOPPED];
+	return delay;
+}
+
+/* Class of the work launched since the last cycle ended (struct exposure_key). */
+static __always_inline u16 work_class(const struct feeding_row *cycle)
+{
+	u64 kernels = cycle->kernels - cycle->cycle_kernels;
+	u16 class = 0;
+
+	_Pragma("clang loop unroll(disable)") for (int i = 0; i < MOST_WORK && kernels; i++)
+	{
+		kernels >>= 1;
+		class++;
 	}
-	if (cycle && feeding_is_late(cycle, duration_ns)) {
-		/* It was entered late and is shorter for that: its lost time is counted with the late stalls of the cycle. */
-		if (waited_ns)
-			feeding_add_late(cycle, STATE_RUNNABLE, bound_ns(account, now_ns));
-		return 0;
+	return class;
+}
+
+static __always_inline void exposure_add(struct exposure *exposure, const struct delay *delay, u64 wait_ns, u64 late_ns)
+{
+	if (delay->exact_ns) {
+		__sync_fetch_and_add(&exposure->exact_ns, delay->exact_ns);
+		__sync_fetch_and_add(&exposure->exact_throttled_ns, delay->throttled_ns);
 	}
-	if (!waited_ns) {
+	if (!delay->max_ns && !delay->stopped_ns && late_ns * CLEAN_SHARE <= wait_ns) {
 		__sync_fetch_and_add(&exposure->clean_calls, 1);
-		__sync_fetch_and_add(&exposure->clean_ns, duration_ns);
-		return 0;
+		__sync_fetch_and_add(&exposure->clean_ns, wait_ns + late_ns);
+		return;
 	}
 	__sync_fetch_and_add(&exposure->calls, 1);
-	__sync_fetch_and_add(&exposure->total_ns, duration_ns);
-	__sync_fetch_and_add(&exposure->max_ns, bound_ns(account, now_ns));
-	return 0;
+	__sync_fetch_and_add(&exposure->total_ns, wait_ns);
+	__sync_fetch_and_add(&exposure->late_ns, late_ns);
+	__sync_fetch_and_add(&exposure->max_ns, delay->max_ns);
+	if (delay->max_ns)
+		__sync_fetch_and_add(&exposure->max_throttled_ns, delay->throttled_ns);
+	__sync_fetch_and_add(&exposure->stopped_ns, delay->stopped_ns);
+}
+
+/* A wait that ends no cycle was delayed: one more late stall of the open cycle. */
+static __always_inline void add_late_delay(struct feeding_row *cycle, const struct delay *delay)
+{
+	if (delay->max_ns) {
+		feeding_add_late(cycle, STATE_RUNNABLE, delay->max_ns - delay->throttled_ns);
+		feeding_add_late(cycle, STATE_THROTTLED, delay->throttled_ns);
+	}
+	if (delay->stopped_ns)
+		feeding_add_late(cycle, STATE_STOPPED, delay->stopped_ns);
+}
+
+/* Books a wait for the GPU. ends_cycle: what was launched before it is done. */
+static __always_inline void exposure_book(struct thread *thread, u16 operation, const struct delay *delay, u64 wait_ns, bool ends_cycle)
+{
+	struct feeding_row *cycle = feeding_row(thread->process);
+	struct exposure *exposure = exposure_row(thread->process, operation, cycle ? work_class(cycle) : 0);
+	u64 late_ns = cycle ? cycle->cycle_late_ns : 0;
+	struct delay booked = *delay;
+
+	if (!ends_cycle) {
+		/* Shorter by the late stalls of the open cycle, as the wait that ends it will be. */
+		if (cycle && late_ns * CLEAN_SHARE > wait_ns) {
+			add_late_delay(cycle, delay);
+			booked.max_ns = booked.stopped_ns = 0;
+		}
+		late_ns = 0;
+	}
+	if (exposure)
+		exposure_add(exposure, &booked, wait_ns, late_ns);
+	if (!cycle)
+		return;
+	__sync_fetch_and_add(&cycle->waits, 1);
+	if (ends_cycle)
+		feeding_end_cycle(cycle);
 }
 
 #endif

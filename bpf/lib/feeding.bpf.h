@@ -17,9 +17,6 @@ struct {
 	__type(value, struct feeding_row);
 } feeding SEC(".maps");
 
-/* A cycle whose late stalls are shorter than 1/32 of its wait is clean: the duration of its wait is normal. */
-#define CLEAN_SHARE 32
-
 /* The place of a process; NULL if a living process holds it already. */
 static __always_inline struct feeding_row *feeding_row(u32 process)
 {
@@ -43,12 +40,6 @@ static __always_inline void feeding_add_late(struct feeding_row *row, u32 state,
 {
 	__sync_fetch_and_add(&row->late_ns[state_index(state)], ns);
 	__sync_fetch_and_add(&row->cycle_late_ns, ns);
-}
-
-/* Whether this cycle had notable late stalls compared with the wait that ends it. */
-static __always_inline bool feeding_is_late(const struct feeding_row *row, u64 wait_ns)
-{
-	return row->cycle_late_ns * CLEAN_SHARE > wait_ns;
 }
 
 static __always_inline void feeding_add_stall(struct feeding_row *row, u32 state, u64 ns)
@@ -146,35 +137,15 @@ __noinline int feeding_leave(struct thread *thread)
 	return 0;
 }
 
-/* A synchronising call returned that ends a cycle. wait_ns: its wait for the GPU alone. */
-static __always_inline void feeding_add_wait(u32 process, u64 wait_ns)
+/* A synchronising call returned that ends a cycle: what is launched from now on is waited for by the next one. */
+static __always_inline void feeding_end_cycle(struct feeding_row *row)
 {
-	struct feeding_row *row = feeding_row(process);
-
-	if (!row)
-		return;
-	if (feeding_is_late(row, wait_ns)) {
-		__sync_fetch_and_add(&row->stalled_waits, 1);
-		__sync_fetch_and_add(&row->stalled_wait_ns, wait_ns);
-		__sync_fetch_and_add(&row->stalled_late_ns, row->cycle_late_ns);
-	} else {
-		__sync_fetch_and_add(&row->clean_waits, 1);
-		__sync_fetch_and_add(&row->clean_wait_ns, wait_ns);
-	}
 	u32 zero = 0;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
 
 	row->cycle_late_ns = 0;
+	row->cycle_kernels = row->kernels;
 	row->is_dry = own && own->are_launches_probed;
-}
-
-/* A synchronising call returned that ends no cycle. User space reads `exposures` again when this count changes. */
-static __always_inline void feeding_add_other_wait(u32 process)
-{
-	struct feeding_row *row = feeding_row(process);
-
-	if (row)
-		__sync_fetch_and_add(&row->other_waits, 1);
 }
 
 #endif

@@ -66,7 +66,9 @@ struct account {
 	u64 blame_ns;	   /* that wait has been charged up to here */
 	u64 resumed_ns;	   /* when it ended */
 	u64 last_wait_ns;  /* how long it was */
+	u64 last_throttled_ns; /* the part of it that was throttled */
 	u64 since_wake_ns; /* waits for a CPU since the last wake-up */
+	u64 since_wake_throttled_ns; /* the part of them that was throttled */
 	u64 waking_ns;	   /* when a wake-up of the thread began; 0: none has */
 	u64 fault_ns;	   /* when the last page fault began; 0: known to be over */
 	u64 fault_run_ns;  /* spent in major faults without a sleep, since the thread came onto its CPU */

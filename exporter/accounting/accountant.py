@@ -17,14 +17,14 @@ from exporter.accounting.culprit_names import CulpritNames
 from exporter.accounting.culprits import NO_GROUP_NAMES, STATE_LABEL, UNRESOLVED, GroupNames
 from exporter.accounting.disks import DiskBlame
 from exporter.accounting.exposed import ExposedLoss
-from exporter.accounting.feeding import FeedingLoss, OpenStall
+from exporter.accounting.feeding import FeedingLoss, LateStalls, OpenStall
 from exporter.accounting.progress import NO_PROGRESS, Standing, WorkloadProgress
 from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
 from exporter.accounting.short_lived import ShortLived
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
-from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
+from exporter.kernel.abi import OPERATION_NONE, Culprit, Role, ThreadState, Victim, Waker
 from exporter.kernel.awaited_rows import AwaitedKey
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts, Waits
@@ -41,6 +41,7 @@ from exporter.kernel.thread_rows import (
 from exporter.totals import HistogramTotal
 
 _MAX_TGIDS = 5
+_WAITING_ROLES = (Role.SYNC, Role.EVENT_SYNC, Role.COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,13 @@ class ProcessTime:
 class _Changes(NamedTuple):
     """Changes of one process since the last update. exposures: those that changed. charges: nanoseconds added per blame key.
 
+    stopped_ns: in the open synchronising call of a stopped step thread.
+
     disks: nanoseconds that its threads waited for disks, by the program that used them. awaited: its sleeps by who ended them.
     """
 
     exposures: list[tuple[ExposureKey, Exposure]]
+    stopped_ns: int
     feeding: FeedingRow | None
     stall: OpenStall | None
     wakeup_paths: WakeupPaths
@@ -90,11 +94,12 @@ class _Process:
     def update(self, changes: _Changes, now_ns: int, *, is_blame_read: bool) -> None:
         self.wakeup_paths = changes.wakeup_paths
         self.interrupted_ns += sum(ns for key, ns in changes.charges.items() if key.culprit is Culprit.IRQ)
-        exposed = self.exposed.update(changes.exposures)
-        self.exposed_ns += exposed.runnable_ns + exposed.throttled_ns
+        exposed = self.exposed.update(changes.exposures, changes.stopped_ns)
+        self.exposed_ns += exposed.in_calls_ns
+        late = LateStalls(exposed.late_ns, self.exposed.undecided_late_ns, self.exposed.longest_wait_ns)
         self.loss.update(
             exposed,
-            self.feeding.update(changes.feeding, changes.stall) if changes.feeding else {},
+            self.feeding.update(changes.feeding, late, changes.stall) if changes.feeding else {},
             changes.wakeup_paths,
             changes.charges,
             now_ns,
@@ -156,7 +161,7 @@ class Accountant:
         self._short_lived.observe((key for of_process in charges.values() for key in of_process), now_ns)
         disks = self._disks.update(waits.disk_waits, waits.disk_users)
         living = waits.threads if isinstance(waits, Accounts) else threads
-        stalls = _open_stalls(living)
+        stalls, stops = _open_stalls(living), _stopped_in_waits_ns(living)
         self._awaited = waits.awaited
         awaited = self._awaited_sleeps.update(waits.awaited, living)
         for number, owner in owners.items():
@@ -166,13 +171,15 @@ class Accountant:
         for number in waits.cadence.keys() & owners.keys():
             self._processes[number].cadence.update(waits.cadence[number])
         # Most processes of a full node are idle.
-        busy = self._pending.union(exposures, stalls, charges, disks, awaited, _moved(waits.feeding, self._feeding))
+        moved = _moved(waits.feeding, self._feeding)
+        busy = self._pending.union(exposures, stalls, stops, charges, disks, awaited, moved)
         if wakeup_paths is not before:
             busy.update(number for number, of in wakeup_paths.items() if of != before.get(number))
         self._feeding = waits.feeding
         for number in busy & owners.keys():
             changes = _Changes(
                 exposures.get(number, []),
+                stops.get(number, 0),
                 waits.feeding.get(number),
                 stalls.get(number),
                 wakeup_paths.get(number, {}),
@@ -288,6 +295,18 @@ def _open_stalls(threads: Iterable[ThreadRow]) -> dict[int, OpenStall]:
             ThreadState(thread.state), thread.open_ns[thread.state], min(thread.read_ns, thread.opened_ns + IDLE_NS)
         )
         for process, thread in latest.items()
+    }
+
+
+def _stopped_in_waits_ns(threads: Iterable[ThreadRow]) -> dict[int, int]:
+    """Process -> how long its stopped step thread has been stopped while it waits for the GPU."""
+    return {
+        thread.process: thread.open_ns[ThreadState.STOPPED]
+        for thread in threads
+        if thread.victim is Victim.STEP
+        and thread.state == ThreadState.STOPPED
+        and thread.operation != OPERATION_NONE
+        and OPERATIONS[thread.operation].role in _WAITING_ROLES
     }
 
 

@@ -181,6 +181,7 @@ class LostTime:
         self._see_wakers(wakeup_paths, now_ns)
         runnable_ns, wakers_runnable_ns, holders_runnable_ns = exposed.runnable_ns, 0, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
+        self._book(Cause.PAUSED, exposed.stopped_ns)
         for state, lost_ns in stalled_ns.items():
             if state is ThreadState.RUNNABLE:
                 runnable_ns += lost_ns

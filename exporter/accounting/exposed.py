@@ -1,7 +1,10 @@
-"""Computes how much CPU waits delayed the return of synchronising calls. A wait while the GPU is busy anyway delays nothing.
+"""Computes how much later waits for the GPU ended because of the host. What happens behind a busy GPU delays nothing.
 
-In: the exposures of a process's operations. Out: nanoseconds lost since the last update, runnable or throttled. Partner in
-C: exposure_book() in bpf/lib/exposure.bpf.h, which knows some of it exactly and an upper bound of the rest.
+In: the exposures of a process. Out: nanoseconds lost since the last update. Partner in C: exposure_book() in
+bpf/lib/exposure.bpf.h.
+
+Some delays are known exactly. For the others, and for late stalls, an upper bound is known: what such waits exceed clean ones by,
+together with the stalls before them, is lost, but at most the stalls and the delays.
 """
 
 from __future__ import annotations
@@ -10,72 +13,111 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from exporter.accounting.sharing import shared
-from exporter.accounting.wait_baseline import WaitBaseline
-from exporter.kernel.abi import ThreadState
+from exporter.accounting.wait_baseline import MIN_CLEAN, Ceiling, WaitBaseline
 from exporter.kernel.thread_rows import Exposure, ExposureKey
 
-_NONE = Exposure(0, 0, 0, 0, 0, 0, 0, 0)
+_NONE = Exposure(*(0,) * len(Exposure._fields))
+_STALLED_SHARE = 32
+"""Without clean waits, only waits whose late stalls are longer than this part of them have a baseline. CLEAN_SHARE in C."""
 
 
 class Exposed(NamedTuple):
-    """Nanoseconds lost since the last update: runnable, and throttled by the quota of the own cgroup."""
+    """Nanoseconds lost since the last update.
+
+    runnable_ns, throttled_ns, stopped_ns: in synchronising calls, waiting for a CPU, throttled by the quota of the own cgroup,
+    and stopped. late_ns: late stalls before them, of any state.
+    """
 
     runnable_ns: int = 0
     throttled_ns: int = 0
+    stopped_ns: int = 0
+    late_ns: int = 0
+
+    def plus(self, other: Exposed) -> Exposed:
+        return Exposed(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+
+    @property
+    def in_calls_ns(self) -> int:
+        """The part in synchronising calls."""
+        return sum(self) - self.late_ns
 
 
-class _Operation:
-    """Exposure of one operation of one process."""
+class _Waits:
+    """Waits of one kind. undecided: what they may have lost, at most, and could not be decided yet."""
 
     def __init__(self) -> None:
         self._before = _NONE
-        self._baseline = WaitBaseline()
-        self._bounded_calls = self._bounded_ns = self._max_ns = 0
-        self._runnable_ns = self._throttled_ns = 0
+        self.baseline = WaitBaseline()
+        self._ceiling = Ceiling()
+        self._calls = self._total_ns = 0  # undecided
+        self.undecided = Exposed()
 
     def update(self, row: Exposure) -> Exposed:
         grown = Exposure(*(max(now - then, 0) for now, then in zip(row, self._before, strict=True)))
         self._before = row
-        self._runnable_ns += grown.runnable_ns
-        self._throttled_ns += grown.throttled_ns
-        self._baseline.add(grown.clean_calls, grown.clean_ns)
-        self._bounded_calls += grown.calls
-        self._bounded_ns += grown.total_ns
-        self._max_ns += grown.max_ns
-        return self._split(grown.exact_ns + self._of_the_bound())
+        self.baseline.add(grown.clean_calls, grown.clean_ns)
+        self._calls += grown.calls
+        self._total_ns += grown.total_ns
+        waited_ns = max(grown.max_ns - grown.max_throttled_ns, 0)
+        most = Exposed(waited_ns, grown.max_throttled_ns, grown.stopped_ns, grown.late_ns)
+        self.undecided = self.undecided.plus(most)
+        exact = Exposed(max(grown.exact_ns - grown.exact_throttled_ns, 0), grown.exact_throttled_ns)
+        return exact.plus(self._decide()) if self._calls else exact
 
-    def _of_the_bound(self) -> int:
-        """How much longer the calls took than clean ones. Without enough clean ones it stays undecided."""
-        if not self._baseline.is_known:
-            return 0
-        excess_ns = self._bounded_ns - self._baseline.expected_ns(self._bounded_calls)
-        lost_ns = min(max(excess_ns, 0), self._max_ns)
-        self._bounded_calls = self._bounded_ns = self._max_ns = 0
-        return lost_ns
-
-    def _split(self, lost_ns: int) -> Exposed:
-        """The kernel's bound does not know the quota; the waits of the same calls do."""
-        if not lost_ns:
+    def _decide(self) -> Exposed:
+        expected_ns = self._expected_ns()
+        if expected_ns is None:
             return Exposed()
-        weights = {ThreadState.RUNNABLE: self._runnable_ns, ThreadState.THROTTLED: self._throttled_ns}
-        self._runnable_ns = self._throttled_ns = 0
-        if not any(weights.values()):
-            return Exposed(lost_ns)
-        parts = shared(lost_ns, weights)
-        return Exposed(parts[ThreadState.RUNNABLE], parts[ThreadState.THROTTLED])
+        most = self.undecided
+        lost_ns = min(max(self._total_ns + most.late_ns - expected_ns, 0), sum(most))
+        self._calls = self._total_ns = 0
+        self.undecided = Exposed()
+        return Exposed(*shared(lost_ns, dict(enumerate(most))).values()) if lost_ns else Exposed()
+
+    def _expected_ns(self) -> int | None:
+        """What these waits take without stalls and delays; None while that is not known.
+
+        A job that stalls before every wait has no clean ones: then there is a ceiling.
+        """
+        if self.baseline.is_known:
+            return self.baseline.expected_ns(self._calls)
+        most = self.undecided
+        if self._calls < MIN_CLEAN or most.late_ns * _STALLED_SHARE < self._total_ns:
+            return None
+        self._ceiling.add(self._calls, max(self._total_ns - most.in_calls_ns, 0), sum(most))
+        return self._ceiling.expected_ns(self._calls)
 
 
 class ExposedLoss:
     """Exposed waits of one process."""
 
     def __init__(self) -> None:
-        self._operations: dict[ExposureKey, _Operation] = {}
+        self._waits: dict[ExposureKey, _Waits] = {}
+        self._advanced_ns = 0  # of stops
 
-    def update(self, rows: Iterable[tuple[ExposureKey, Exposure]]) -> Exposed:
-        """Lost since the last update. rows: those that have changed."""
-        runnable_ns = throttled_ns = 0
+    def update(self, rows: Iterable[tuple[ExposureKey, Exposure]], stopped_ns: int = 0) -> Exposed:
+        """Lost since the last update. rows: those that have changed. stopped_ns: in the open call of a stopped thread.
+
+        The certain part of a stop is counted in advance, and deducted when its call has ended.
+        """
+        lost = Exposed()
         for key, row in rows:
-            lost = self._operations.setdefault(key, _Operation()).update(row)
-            runnable_ns += lost.runnable_ns
-            throttled_ns += lost.throttled_ns
-        return Exposed(runnable_ns, throttled_ns)
+            lost = lost.plus(self._waits.setdefault(key, _Waits()).update(row))
+        returned_ns = min(lost.stopped_ns, self._advanced_ns)
+        longest_ns = self.longest_wait_ns
+        surely_ns = max(stopped_ns - longest_ns, 0) if longest_ns is not None else 0
+        self._advanced_ns -= returned_ns
+        more_ns = max(surely_ns - self._advanced_ns, 0)
+        self._advanced_ns += more_ns
+        return lost._replace(stopped_ns=lost.stopped_ns - returned_ns + more_ns)
+
+    @property
+    def undecided_late_ns(self) -> int:
+        """Late stalls whose wait is over, and of which it is not known yet whether they were hidden."""
+        return sum(waits.undecided.late_ns for waits in self._waits.values())
+
+    @property
+    def longest_wait_ns(self) -> int | None:
+        """How long the GPU may have queued work for; None while that is not known."""
+        known = [waits.baseline.expected_ns(1) for waits in self._waits.values() if waits.baseline.is_known]
+        return max(known, default=None)

@@ -61,27 +61,31 @@ class BlameKey(NamedTuple):
 
 
 class ExposureKey(NamedTuple):
-    """Key of `exposures`."""
+    """Key of `exposures`. work: class of the work that was launched since the wait before."""
 
     process: int
     operation: int
+    work: int
 
 
 class Exposure(NamedTuple):
-    """Waits for a CPU that delayed the return of synchronising calls: exact_ns in full, max_ns to an unknown part.
+    """Waits for the GPU of one operation after about as much work.
 
-    calls, total_ns: the calls that max_ns is part of. clean_calls, clean_ns: calls without any wait for a CPU. runnable_ns,
-    throttled_ns: all waits for a CPU.
+    exact_ns: waits for a CPU that delayed a return. calls, total_ns: waits that may have been delayed, by at most max_ns of
+    waiting for a CPU and stopped_ns, or that came after late_ns of late stalls. exact_throttled_ns, max_throttled_ns: the parts
+    that the own quota caused. clean_calls, clean_ns: the other waits. Neither time includes exact_ns.
     """
 
     exact_ns: int
-    max_ns: int
+    exact_throttled_ns: int
     calls: int
     total_ns: int
+    late_ns: int
+    max_ns: int
+    max_throttled_ns: int
+    stopped_ns: int
     clean_calls: int
     clean_ns: int
-    runnable_ns: int
-    throttled_ns: int
 
 
 class FeedingRow(NamedTuple):
@@ -89,9 +93,9 @@ class FeedingRow(NamedTuple):
 
     dry_ns: stalls while the GPU had no work. late_ns: stalls while it may have had work.
     stalled_since_ns: when the open stall began, 0: none; the sums do not include it.
-    clean_*: waits for the GPU that ended a cycle without stalls. stalled_*: those that ended a cycle with late stalls.
-    other_waits: those that ended no cycle. timed_calls, counted_calls: probe hits. left_out_launches: counted calls that sampling
-    left out. kernels: launched one by one, not into a graph.
+    cycle_late_ns: late stalls since the last wait for the GPU. cycle_kernels: `kernels` at that time. waits: for the GPU; while
+    that does not change, no exposure changes. timed_calls, counted_calls: probe hits. left_out_launches: counted calls that
+    sampling left out. kernels: launched one by one, not into a graph.
     """
 
     process: int
@@ -101,22 +105,13 @@ class FeedingRow(NamedTuple):
     dry_ns: States
     late_ns: States
     cycle_late_ns: int
-    clean_waits: int
-    clean_wait_ns: int
-    stalled_waits: int
-    stalled_wait_ns: int
-    stalled_late_ns: int
-    other_waits: int
+    cycle_kernels: int
+    waits: int
     timed_calls: int
     counted_calls: int
     left_out_launches: int
     kernels: int
     open_captures: int
-
-    @property
-    def waits(self) -> int:
-        """All waits for the GPU: while this does not change, no exposure changes."""
-        return self.clean_waits + self.stalled_waits + self.other_waits
 
 
 class WakeupKey(NamedTuple):
@@ -173,7 +168,7 @@ class ThreadRow(NamedTuple):
 
 
 KEY_FORMATS = {
-    "exposures": abi.OPERATION_KEY,
+    "exposures": abi.EXPOSURE_KEY,
     "intervals": abi.INTERVAL_KEY,
     "blame": abi.BLAME_KEY,
     "wakeups": abi.WAKEUP_KEY,
@@ -229,10 +224,8 @@ class ThreadTables:
         for raw_key, value in table.items() if table else ():
             before = known.get(raw_key)
             if before is None or before[0] != value:
-                process, operation, _ = abi.OPERATION_KEY.unpack(raw_key)
-                *sums, runnable_ns, throttled_ns = abi.EXPOSURE.unpack(value)
-                waited = (signed(runnable_ns), signed(throttled_ns))
-                before = (value, ExposureKey(process, operation), Exposure._make((*sums, *waited)))
+                key, row = abi.EXPOSURE_KEY.unpack(raw_key), abi.EXPOSURE.unpack(value)
+                before = (value, ExposureKey._make(key), Exposure._make(row))
             self._exposures[raw_key] = before
         self.entries["exposures"] = len(self._exposures)
         return {key: row for _, key, row in self._exposures.values()}

@@ -54,9 +54,9 @@ class Account:
         return found
 
     def exposure(self, operation: str) -> Exposure:
-        """The row of the only process that made such calls."""
-        (row,) = (row for key, row in self.accounts.exposures.items() if OPERATIONS[key.operation].name == operation)
-        return row
+        """All waits of the operation, after any work."""
+        rows = (row for key, row in self.accounts.exposures.items() if OPERATIONS[key.operation].name == operation)
+        return Exposure(*map(sum, zip(*rows, strict=True)))
 
     def switches(self) -> tuple[int, int]:
         """Voluntary and involuntary switches of ended threads."""

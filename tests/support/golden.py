@@ -122,7 +122,6 @@ def _add_waits(kernel: FakeTables) -> None:
         exact_ns=60_000_000,
         bounded=(3, 330_000_000, 40_000_000),
         clean=(10, 1_000_000_000),
-        runnable_ns=102_000_000,
     )
     dry_ns = {pipe: 800_000_000, runnable: 50_000_000, ThreadState.THROTTLED: 25_000_000}
     kernel.feeding(2, dry_ns=dry_ns, hits=(6_400, 64, 64), kernels=23)

@@ -200,16 +200,21 @@ class FakeTables:
         process: int,
         operation: str,
         *,
+        work: int = 0,
         exact_ns: int = 0,
         bounded: tuple[int, int, int] = (0, 0, 0),
         clean: tuple[int, int] = (0, 0),
-        runnable_ns: int = 0,
-        throttled_ns: int = 0,
+        throttled_ns: tuple[int, int] = (0, 0),
+        stopped_ns: int = 0,
+        late_ns: int = 0,
     ) -> None:
-        """More synchronising calls. bounded: their number, their time, the bound. clean: number and time."""
-        key = abi.OPERATION_KEY.pack(process, NUMBERS[operation], 0)
+        """More waits for the GPU. bounded: their number, their time, the bound. clean: number and time.
+
+        throttled_ns: of exact_ns, and of the bound. late_ns: late stalls before the bounded ones.
+        """
+        key = abi.EXPOSURE_KEY.pack(process, NUMBERS[operation], work)
         calls, total_ns, max_ns = bounded
-        more = (exact_ns, max_ns, calls, total_ns, *clean, runnable_ns, throttled_ns)
+        more = (exact_ns, throttled_ns[0], calls, total_ns, late_ns, max_ns, throttled_ns[1], stopped_ns, *clean)
         before = abi.EXPOSURE.unpack(self.maps["exposures"].rows.get(key, bytes(abi.EXPOSURE.size)))
         self.maps["exposures"].rows[key] = abi.EXPOSURE.pack(*map(int.__add__, before, more))
 
@@ -340,9 +345,7 @@ class FakeTables:
         *,
         dry_ns: By = _NOTHING,
         late_ns: By = _NOTHING,
-        clean: tuple[int, int] = (0, 0),
-        stalled: tuple[int, int, int] = (0, 0, 0),
-        other_waits: int = 0,
+        waits: int = 0,
         hits: tuple[int, int, int] = (0, 0, 0),
         kernels: int = 0,
         open_captures: int = 0,
@@ -350,11 +353,8 @@ class FakeTables:
         is_dry: bool = False,
         place: int | None = None,
     ) -> None:
-        """The feeding timeline. clean: waits, their ns. stalled: waits, their ns, late ns of their cycles.
-
-        hits: timed calls, counted ones, launches left out of the timing.
-        """
-        sums = (*states_of(dry_ns), *states_of(late_ns), 0, *clean, *stalled, other_waits, *hits, kernels)
+        """The feeding timeline. hits: timed calls, counted ones, launches left out of the timing."""
+        sums = (*states_of(dry_ns), *states_of(late_ns), 0, 0, waits, *hits, kernels)
         value = abi.FEEDING_ROW.pack(process, 0, stalled_since_ns, is_dry, 0, *sums, open_captures, 0)
         self.maps["feeding"].rows[feeding_place(process if place is None else place)] = value
 

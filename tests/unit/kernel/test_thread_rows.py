@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
-
-import pytest
 
 from exporter.kernel import abi
 from exporter.kernel.abi import Awaited, Culprit, IntervalKind, ThreadState, Victim, Waker
@@ -42,11 +39,11 @@ class TestLayout:
         assert tables.read().operations[SYNC].states_ns == EACH_STATE
 
     def test_exposure(self, kernel: FakeTables, tables: Tables) -> None:
-        """The key of an operation; eight sums, the last two of which may be negative."""
-        value = struct.pack("<6Q2q", 1, 2, 3, 4, 5, 6, -7, -8)
-        kernel.maps["exposures"].rows[struct.pack("<IHH", *SYNC)] = value
+        """Process, operation, work; ten sums."""
+        value = struct.pack("<10Q", *range(1, 11))
+        kernel.maps["exposures"].rows[struct.pack("<IHH", 7, 5, 8)] = value
 
-        assert tables.read_accounts([]).exposures == {ExposureKey(*SYNC[:2]): Exposure(1, 2, 3, 4, 5, 6, -7, -8)}
+        assert tables.read_accounts([]).exposures == {ExposureKey(7, 5, 8): Exposure(*range(1, 11))}
 
     def test_interval(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, kind; seventeen states, two counts."""
@@ -66,12 +63,12 @@ class TestLayout:
         }
 
     def test_feeding(self, kernel: FakeTables, tables: Tables) -> None:
-        """Process, feeding threads, begin of the stall, dry, bits; two times seventeen states; eleven sums; captures."""
+        """Process, feeding threads, begin of the stall, dry, bits; two times seventeen states; seven sums; captures."""
         late = tuple(range(200, 217))
-        value = struct.pack("<IiQII34Q11QII", 7, -1, 12, 1, 0, *EACH_STATE, *late, *range(21, 32), 3, 0)
+        value = struct.pack("<IiQII34Q7QII", 7, -1, 12, 1, 0, *EACH_STATE, *late, *range(21, 28), 3, 0)
         kernel.maps["feeding"].rows[struct.pack("<I", 7)] = value
 
-        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, EACH_STATE, late, *range(21, 32), 3)}
+        assert tables.read_waits([7]).feeding == {7: FeedingRow(7, -1, 12, 1, EACH_STATE, late, *range(21, 28), 3)}
 
     def test_wakeup(self, kernel: FakeTables, tables: Tables) -> None:
         """Process, victim, state, waker, padding; windows, resolved, abstained, seventeen states."""
@@ -220,7 +217,7 @@ class TestReadingSeldom:
         self, kernel: FakeTables, tables: Tables
     ) -> None:
         """So that they are not processed again."""
-        kernel.feeding(1, clean=(1, 100))
+        kernel.feeding(1, waits=1)
         first, again = tables.read_waits([1]), tables.read_waits([1])
 
         assert again is first
@@ -236,27 +233,24 @@ class TestReadingSeldom:
     def test_exposures_are_not_read_without_a_wait_for_the_gpu(self, kernel: FakeTables, tables: Tables) -> None:
         """Stalls alone do not change them."""
         for stalled_ns in range(9):
-            kernel.feeding(1, dry_ns={ThreadState.IO: stalled_ns}, clean=(1, 100))
+            kernel.feeding(1, dry_ns={ThreadState.IO: stalled_ns}, waits=1)
             tables.read_waits([1])
 
         assert kernel.maps["exposures"].times_read == 1
 
-    @pytest.mark.parametrize("ended", [{"clean": (1, 100)}, {"stalled": (1, 40, 60)}, {"other_waits": 1}])
-    def test_exposures_are_read_when_a_wait_has_ended(
-        self, kernel: FakeTables, tables: Tables, ended: dict[str, Any]
-    ) -> None:
-        """At once, also after a wait for an event, which ends no cycle."""
+    def test_exposures_are_read_when_a_wait_has_ended(self, kernel: FakeTables, tables: Tables) -> None:
+        """At once."""
         kernel.feeding(1)
         tables.read_waits([1])
         kernel.exposure(1, "cudaStreamSynchronize", exact_ns=5)
-        kernel.feeding(1, **ended)
+        kernel.feeding(1, waits=1)
 
-        assert tables.read_waits([1]).exposures[ExposureKey(*SYNC[:2])].exact_ns == 5
+        assert tables.read_waits([1]).exposures[ExposureKey(*SYNC)].exact_ns == 5
 
     def test_operations_are_not_read_at_a_tick(self, kernel: FakeTables, tables: Tables) -> None:
         """They are large, and only read for a publication."""
         for waits in range(9):
-            kernel.feeding(1, clean=(waits, 100))
+            kernel.feeding(1, waits=waits)
             tables.read_waits([1])
 
         assert kernel.maps["operations"].times_read == 0
@@ -266,7 +260,7 @@ class TestReadingSeldom:
         for process in range(1, 101):
             kernel.feeding(process)
         first = tables.read_feeding(range(1, 101))
-        kernel.feeding(7, other_waits=1)
+        kernel.feeding(7, waits=1)
         again = tables.read_feeding(range(1, 101))
 
         assert kernel.maps["feeding"].times_read == 2
