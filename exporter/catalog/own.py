@@ -109,7 +109,7 @@ ACCOUNTING_ERROR = _own(
     "1",
     Kind.GAUGE,
     ("figure",),
-    "Error of the accounted thread time, as a share of the time measured since the exporter started; 0 is exact.",
+    "Error of the accounting, as a share of the time measured since the exporter started; 0 is exact.",
 )
 TICK_DURATION = _own(
     "tick_duration",

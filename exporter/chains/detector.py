@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from exporter.chains import summary, verdict
+from exporter.chains.balance import Balance
 from exporter.chains.baseline import LastingChange
 from exporter.chains.chain import Chain, Change, End, Transition
 from exporter.chains.cusum import Cusum
@@ -49,12 +50,12 @@ class Readings(NamedTuple):
 
 
 class Detector:
-    """Detector of one process. new_id: makes ids of chains."""
+    """Detector of one process. new_id: makes ids of chains. balance: gets every tick."""
 
-    def __init__(self, process: int, new_id: Callable[[], str]) -> None:
+    def __init__(self, process: int, new_id: Callable[[], str], balance: Balance | None = None) -> None:
         self._process = process
         self._new_id = new_id
-        self._past = SpanBuffer()
+        self._past = SpanBuffer(balance)
         self._cusum = Cusum()
         self._hitches = Hitches()
         self._spent = SpentBefore()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
+from exporter.chains.balance import Balance, Surplus
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, Change, Effect, End, Transition
 from exporter.chains.cold_start import Cold
@@ -75,10 +76,12 @@ class Engine:
         self._spending = spending
         self._device_side = device_side
         self._detectors: dict[int, Detector] = {}
+        self._balances: dict[int, Balance] = {}
         self._standstills: dict[int, Standstill] = {}
         self._conditions: dict[int, Conditions] = {}
         self._communicators = Communicators()
         self._failures: dict[tuple[int, Cause], Chain] = {}  # conditions that make no step slower
+        self._surplus_of_ended = Surplus()
         self.wanted = NOTHING
 
     def update(self, processes: Mapping[int, Observation], now_ns: int) -> list[Transition]:
@@ -86,7 +89,8 @@ class Engine:
         transitions: list[Transition] = []
         for number, observed in processes.items():
             if number not in self._detectors:
-                self._detectors[number] = Detector(number, self._new_id)
+                self._balances[number] = Balance()
+                self._detectors[number] = Detector(number, self._new_id, self._balances[number])
                 self._standstills[number] = Standstill(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
             self._detectors[number].add(
@@ -129,6 +133,7 @@ class Engine:
         for number in processes:
             detector, conditions = self._detectors.pop(number, None), self._conditions.pop(number, None)
             if detector is not None:
+                self._surplus_of_ended = self._surplus_of_ended.plus(self._balances.pop(number).surplus)
                 transitions += self._standstills.pop(number).end(now_ns) + detector.end(now_ns)
             memory = conditions.out_of_memory if conditions else None
             if memory and memory.is_certain(now_ns, has_ended=True) and (number, Cause.CUDA_OOM) not in self._failures:
@@ -158,6 +163,12 @@ class Engine:
         """Cost of the first steps of a process; None until it is known."""
         conditions = self._conditions.get(number)
         return conditions.cold_start.cold if conditions else None
+
+    @property
+    def imbalance(self) -> float:
+        """Lost time of all processes beyond what their steps take longer, as a share of the time that was compared."""
+        living = (balance.surplus for balance in self._balances.values())
+        return reduce(Surplus.plus, living, self._surplus_of_ended).share
 
     def open_chains(self) -> list[Chain]:
         sources: list[Detector | Standstill] = [*self._detectors.values(), *self._standstills.values()]

@@ -6,6 +6,7 @@ In: a ProcessState at every tick. Out: Spans.
 from __future__ import annotations
 
 from exporter.chains import change_point
+from exporter.chains.balance import Balance
 from exporter.chains.baseline import Baseline
 from exporter.chains.regime import Regime
 from exporter.chains.span import ProcessState, Span
@@ -24,10 +25,11 @@ from exporter.chains.window import BaselineWindow, window_of
 
 
 class SpanBuffer:
-    """States of one process. Before the first add() only ranks() may be called."""
+    """States of one process. Before the first add() only ranks() may be called. balance: gets every tick."""
 
-    def __init__(self) -> None:
+    def __init__(self, balance: Balance | None = None) -> None:
         self.baseline = Baseline()
+        self._balance = balance or Balance()
         # Lists, since a node may have a thousand idle processes, and an empty deque takes 0.7 KiB.
         self._seen: list[ProcessState] = []
         self._marks: list[ProcessState] = []  # one a second, the last CHRONIC_NS
@@ -46,6 +48,7 @@ class SpanBuffer:
                 excess_ns = self._excess_ns(Span(self._seen[-1], seen))
                 seen = seen._replace(late_ns=seen.late_ns + excess_ns)
                 tick = Span(self._seen[-1], seen)
+                self._balance.add(tick, self.usual)
         self._keep(seen)
         if not self._marks or seen.now_ns - self._marks[-1].now_ns >= WINDOW_NS:
             if len(self._marks) > 1 and self._marks[-2].progress.calls == seen.progress.calls:

@@ -78,6 +78,10 @@ TWO_SHARES = 0.7
 """One cause explains half of the lost time, or two explain 0.7 of it, or many explain half of it for RULED_OUT_NS: the largest is
 reported. Where all causes of the host explain less than half, the host is not the reason."""
 
+BALANCE_MARGIN = 1.5
+"""Lost time of a steady job cannot exceed what its steps take longer. Up to so many times as much is what ends of spans and the
+accounting's own error explain; with more the accounting is in doubt, and the contribution is lowered."""
+
 UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS
 """CPU waits without a culprit yet: a verdict waits for this share of the lost time, and at most this long."""

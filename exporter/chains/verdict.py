@@ -15,6 +15,7 @@ from exporter.chains.regime import Regime
 from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
+    BALANCE_MARGIN,
     EVIDENT_NS,
     JOB_CAUSE_NS,
     JOB_CAUSE_SHARE,
@@ -96,9 +97,10 @@ class Findings(NamedTuple):
 
     slower: 0.5 where the job takes twice as long; None without a rhythm of steps. pace: steps made, of those that the baseline
     would make; 1 without a rhythm. lost: by cause of the host. own_wait: sleeps of the job's own. other: lost to what is no cause
-    at all. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls.
+    at all. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls. What is lost is
+    never more than the job is slower by.
     calls: per step, relative to the baseline. peers: by rank, how long this one waited for it. lateness: how long the others
-    waited for this one.
+    waited for this one. balance: 1; less where so much was charged that the accounting is in doubt.
     """
 
     wall_ns: int
@@ -113,6 +115,7 @@ class Findings(NamedTuple):
     calls: float
     peers: Mapping[str, float]
     lateness: float
+    balance: float = 1.0
 
     @property
     def lost_of_all(self) -> float:
@@ -123,6 +126,21 @@ class Findings(NamedTuple):
     def total(self) -> float:
         """Lost time or slowness, whichever is larger: what a verdict explains."""
         return self.lost_of_all if self.slower is None else self.slower
+
+    def balanced(self) -> Findings:
+        """In steady state no more can be lost than the job is slower by: what was charged beyond that is taken off."""
+        charged = self.lost_of_all
+        if self.slower is None or not 0.0 < self.slower < charged:
+            return self
+        part = self.slower / charged
+        return self._replace(
+            lost={cause: share * part for cause, share in self.lost.items()},
+            own_wait=self.own_wait * part,
+            other=self.other * part,
+            undecided=self.undecided * part,
+            exposed=self.exposed * part,
+            balance=min(BALANCE_MARGIN * part, 1.0) if self.steps >= JOB_CAUSE_STEPS else 1.0,
+        )
 
 
 class Verdict(NamedTuple):
@@ -173,7 +191,7 @@ def find(
         calls_per_step / before.calls_per_step if calls_per_step and before.calls_per_step else 1.0,
         {rank: ns / span.wall_ns for rank, ns in peers.items()},
         span.lag_ns() / span.wall_ns,
-    )
+    ).balanced()
 
 
 def judge(found: Findings) -> Verdict | None:
@@ -184,7 +202,8 @@ def judge(found: Findings) -> Verdict | None:
     shares = _shares(found, total)
     (first, share), second = shares[0] if shares else (None, 0.0), shares[1][1] if len(shares) > 1 else 0.0
     if first and (share >= MAIN_SHARE or share + second >= TWO_SHARES):
-        return Verdict(first, _effect(first, found), share, _named(shares, found, total), _peer(first, found))
+        named = _named(shares, found, total)
+        return Verdict(first, _effect(first, found), share * found.balance, named, _peer(first, found))
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < PATIENCE_NS:
         return None
     if found.slower is None or is_another_phase(found):
@@ -193,7 +212,8 @@ def judge(found: Findings) -> Verdict | None:
         return None
     if first in HOST_CAUSES and sum(part for cause, part in shares if cause in HOST_CAUSES) >= MAIN_SHARE:
         is_long = found.wall_ns >= JOB_CAUSE_NS
-        return Verdict(first, _effect(first, found), share, _named(shares, found, total)) if is_long else None
+        named = _named(shares, found, total)
+        return Verdict(first, _effect(first, found), share * found.balance, named) if is_long else None
     if found.slower < JOB_CAUSE_SHARE:
         return None
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < RULED_OUT_NS:
@@ -315,7 +335,7 @@ def _named(shares: list[tuple[Cause, float]], found: Findings, total: float) -> 
         for name, part in ((Cause.OWN_WAIT.value, found.own_wait), (Cause.OTHER.value, found.other))
         if part > 0
     ]
-    return tuple(sorted(named, key=lambda item: -item[1]))
+    return tuple(sorted(((name, part * found.balance) for name, part in named), key=lambda item: -item[1]))
 
 
 def _effect(cause: Cause, found: Findings) -> Effect:

@@ -106,6 +106,11 @@ class Detection:
         """What the engine needs the next tick to read, for a verdict that is due."""
         return self._engine.wanted
 
+    @property
+    def imbalance(self) -> float:
+        """Error of lost time: what exceeds that by which steps are longer, as a share of the time that was compared."""
+        return self._engine.imbalance
+
     def tick(
         self,
         processes: Mapping[int, ProcessRow],

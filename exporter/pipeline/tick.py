@@ -32,6 +32,7 @@ from exporter.workloads.engine import SERVING
 
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 _SCHED, _CHAINS, _ENGINE = "sched", "chains", "engine"
+_BALANCE = "balance"  # figure of the error of the accounting
 
 
 class Rows(NamedTuple):
@@ -195,7 +196,8 @@ class Pipeline:
 
     def accounting_errors(self) -> Mapping[str, float]:
         """Figure -> how far the accounting is off."""
-        return self._accounting.errors() if self._accounting else {}
+        errors = self._accounting.errors() if self._accounting else {}
+        return errors | {_BALANCE: self._detection.imbalance} if self._detection else errors
 
     def feeding(self, processes: Collection[int]) -> Mapping[int, FeedingRow]:
         """The feeding timeline of these processes, as the last tick read it."""

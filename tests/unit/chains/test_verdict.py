@@ -63,7 +63,7 @@ class TestFind:
         assert (one.slower, one.pace, one.total) == (None, 1.0, 0.2)
 
     def test_regime_is_subtracted_step_by_step(self) -> None:
-        """A tenth of the time is usual. Half as many steps lose half of it: 0.6 - 0.05."""
+        """A tenth of the time is usual. Half as many steps lose half of it: 0.5 - 0.05."""
         regime = a_regime(*[10.0] * 10, lost=0.1)
         began = a_state(100, step_began_ns=100 * SECOND)
         now = a_state(
@@ -72,23 +72,23 @@ class TestFind:
             steps=100,
             calls=5000,
             step_began_ns=102 * SECOND,
-            lost_ns={DISK: 1200 * MS},
+            lost_ns={DISK: 1000 * MS},
         )
         one = verdict.find(Span(began, now), regime, {})
 
         assert one.slower == pytest.approx(0.5)
-        assert one.lost == {Cause.BLOCK_IO: pytest.approx(0.55)}
+        assert one.lost == {Cause.BLOCK_IO: pytest.approx(0.45)}
         assert one.calls == 1.0
 
     def test_level_before_is_subtracted_in_its_place(self) -> None:
         """A fifth slower before, with a tenth lost to the disk; 36 % slower than at the beginning now: a fifth on top."""
         began = a_state(100, step_began_ns=100 * SECOND)
-        now = a_state(102, late_ns=0.72 * SECOND, steps=128, step_began_ns=102 * SECOND, lost_ns={DISK: 600 * MS})
+        now = a_state(102, late_ns=0.72 * SECOND, steps=128, step_began_ns=102 * SECOND, lost_ns={DISK: 500 * MS})
         before = Level(late=0.2, lost={Cause.BLOCK_IO: 0.1})
         one = verdict.find(Span(began, now), a_regime(*[10.0] * 10), {}, before)
 
         assert one.slower == pytest.approx(0.2)
-        assert one.lost == {Cause.BLOCK_IO: pytest.approx(0.3 - 0.1 * 0.8)}
+        assert one.lost == {Cause.BLOCK_IO: pytest.approx(0.25 - 0.1 * 0.8)}
 
     def test_chronic_job_has_no_baseline(self) -> None:
         one = verdict.find(a_span(2, lost_ns={DISK: 400 * MS}), a_regime(*[10.0] * 10, lost=0.2), {}, is_chronic=True)
@@ -103,6 +103,52 @@ class TestFind:
         one = verdict.find(span, Regime(), {"3": 800 * MS})
 
         assert (one.peers, one.lateness) == ({"3": 0.4}, 0.25)
+
+
+class TestBalanced:
+    """In steady state no more can be lost than steps take longer."""
+
+    def test_causes_explain_no_more_than_the_slowdown(self) -> None:
+        """0.24 and 0.06 were charged where steps took 0.2 longer."""
+        one = found(slower=0.2, lost={Cause.CPU_CONTENTION: 0.24, Cause.BLOCK_IO: 0.06}).balanced()
+
+        assert one.lost == {Cause.CPU_CONTENTION: pytest.approx(0.16), Cause.BLOCK_IO: pytest.approx(0.04)}
+        assert one.lost_of_all == pytest.approx(0.2)
+
+    def test_found_is_balanced(self) -> None:
+        """A tenth slower, and a fifth charged."""
+        now = a_state(102, late_ns=0.2 * SECOND, steps=180, step_began_ns=102 * SECOND, lost_ns={DISK: 400 * MS})
+        one = verdict.find(Span(a_state(100, step_began_ns=100 * SECOND), now), a_regime(*[10.0] * 10), {})
+
+        assert one.lost == {Cause.BLOCK_IO: pytest.approx(0.1)}
+
+    @pytest.mark.parametrize("slower", [0.2, None])
+    def test_less_than_the_slowdown_is_not_changed(self, slower: float | None) -> None:
+        """And without a rhythm lost time is all that is known."""
+        one = found(slower=slower, lost={Cause.CPU_CONTENTION: 0.12})
+
+        assert one.balanced() is one
+
+    def test_contributions_add_up_to_the_whole(self) -> None:
+        reason = verdict.judge(found(slower=0.2, lost={Cause.CPU_CONTENTION: 0.24, Cause.BLOCK_IO: 0.06}).balanced())
+
+        assert reason is not None
+        assert (reason.cause, reason.contribution) == (Cause.CPU_CONTENTION, pytest.approx(0.8))
+        assert reason.shares == (("cpu_contention", pytest.approx(0.8)), ("block_io", pytest.approx(0.2)))
+
+    def test_much_more_than_the_slowdown_lowers_the_contribution(self) -> None:
+        """Three times as much was charged; half of that would be within the margin."""
+        reason = verdict.judge(found(slower=0.1, lost={Cause.CPU_CONTENTION: 0.3}).balanced())
+
+        assert reason is not None
+        assert (reason.cause, reason.contribution) == (Cause.CPU_CONTENTION, pytest.approx(0.5))
+
+    def test_few_steps_say_nothing_of_the_balance(self) -> None:
+        """An open step may hide one step of slowness."""
+        reason = verdict.judge(found(slower=0.1, steps=2, lost={Cause.CPU_CONTENTION: 0.3}).balanced())
+
+        assert reason is not None
+        assert reason.contribution == pytest.approx(1.0)
 
 
 class TestJudge:
