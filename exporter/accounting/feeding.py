@@ -1,6 +1,6 @@
 """Computes how long the GPU was left without new work, by the state of the thread that should have given it.
 
-In: the feeding timeline of a process (struct feeding_row), and what its waits for the GPU say of late stalls. Out: nanoseconds
+In: the feeding timeline of a process (struct feeding_row), and what its waits for the GPU say about late stalls. Out: nanoseconds
 lost since the last update, by state. A stall while the GPU has no work is lost in full. A later one may be hidden behind queued
 work, as far as the next wait for the GPU is shorter for it.
 

@@ -72,7 +72,7 @@ class Exposure(NamedTuple):
     """Waits for the GPU of one operation after about as much work.
 
     exact_ns: waits for a CPU that delayed a return. calls, total_ns: waits that may have been delayed, by at most max_ns of
-    waiting for a CPU and stopped_ns, or that came after late_ns of late stalls. exact_throttled_ns, max_throttled_ns: the parts
+    waiting for a CPU and stopped_ns, or that followed upon late stalls, late_ns. exact_throttled_ns, max_throttled_ns: the parts
     that the own quota caused. clean_calls, clean_ns: the other waits. Neither time includes exact_ns.
     """
 
