@@ -72,7 +72,7 @@ class _Waits:
         lost_ns = min(max(self._total_ns + most.late_ns - expected_ns, 0), sum(most))
         self._calls = self._total_ns = 0
         self.undecided = Exposed()
-        return Exposed(*shared(lost_ns, dict(enumerate(most))).values()) if lost_ns else Exposed()
+        return _divided(lost_ns, most) if lost_ns else Exposed()
 
     def _expected_ns(self) -> int | None:
         """What these waits take without stalls and delays; None while that is not known.
@@ -86,6 +86,14 @@ class _Waits:
             return None
         self._ceiling.add(self._calls, max(self._total_ns - most.in_calls_ns, 0), sum(most))
         return self._ceiling.expected_ns(self._calls)
+
+
+def _divided(lost_ns: int, most: Exposed) -> Exposed:
+    """By what may have caused it. The GPU's work hides more of waits for a CPU, which are short, than of stops."""
+    stopped_ns = min(most.stopped_ns, lost_ns)
+    others = {"runnable_ns": most.runnable_ns, "throttled_ns": most.throttled_ns, "late_ns": most.late_ns}
+    rest_ns = lost_ns - stopped_ns
+    return Exposed(stopped_ns=stopped_ns, **shared(rest_ns, others)) if rest_ns else Exposed(stopped_ns=stopped_ns)
 
 
 class ExposedLoss:

@@ -109,6 +109,10 @@ class TestStops:
         """Stopped for 50, and the call no longer for it."""
         assert calls.lost(clean=(10, 1_000), bounded=(1, 100, 0), stopped_ns=50) == Exposed()
 
+    def test_what_was_hidden_was_waiting_for_a_cpu_rather_than_stopped(self, calls: Calls) -> None:
+        """Stopped for 400, and runnable for 200 in other calls: 450 more than clean ones."""
+        assert calls.lost(clean=(10, 1_000), bounded=(3, 750, 200), stopped_ns=400) == Exposed(50, 0, 400)
+
     def test_wait_for_a_cpu_after_it_is_a_loss_of_its_own(self, calls: Calls) -> None:
         """Stopped for 400 and runnable for 100: 500 more than a clean call."""
         assert calls.lost(clean=(10, 1_000), bounded=(1, 600, 100), stopped_ns=400) == Exposed(100, 0, 400)
