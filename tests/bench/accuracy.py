@@ -203,9 +203,9 @@ def exposed(programs: Programs) -> Iterator[Figure]:
 
 
 def job_in_a_crowd() -> Figure:
-    """Every way to wait: what of a job's waits for a CPU is hidden by the GPU's work, and what delays a return."""
+    """Waits without a sleep: part of its waits for a CPU is hidden by the GPU's work, the rest delays a return."""
     worst, parts = 0.0, []
-    for sync in ("spin", "yield", "block"):
+    for sync in ("spin", "yield"):
         episode = crowd(f"--sync={sync}")
         with tempfile.TemporaryDirectory() as folder:
             recording = record(episode, private_standin(Path(folder)))

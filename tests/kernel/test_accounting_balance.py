@@ -1,4 +1,4 @@
-"""Lost time of a whole job against the job's own log, whatever way its synchronising calls wait."""
+"""Lost time of a whole job against the job's own log, for calls that wait for the GPU without a sleep."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.faults.recorder import private_standin, record
 
 pytestmark = pytest.mark.whole_machine
 
-SYNCS = [("--sync=spin",), ("--sync=yield",), ("--sync=block",), ("--kernel-us=400", "--backward-kernel-us=400")]
+JOBS = [("--sync=spin",), ("--sync=yield",), ("--kernel-us=400", "--backward-kernel-us=400")]
 
 
 class TestCrowd:
     """Four programs on the CPUs of a job: some of its waits for a CPU are hidden by the GPU's work, others delay a return."""
 
     @pytest.mark.hardware_speed
-    @pytest.mark.parametrize("flags", SYNCS, ids=" ".join)
+    @pytest.mark.parametrize("flags", JOBS, ids=" ".join)
     def test_lost_time_is_what_steps_take_longer(self, flags: tuple[str, ...], tmp_path: Path) -> None:
         """Within 15 %. The steps of a run beside them, against those of a run without."""
         episode = crowd(*flags)
