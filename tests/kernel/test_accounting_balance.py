@@ -22,11 +22,11 @@ class TestCrowd:
     @pytest.mark.hardware_speed
     @pytest.mark.parametrize("flags", JOBS, ids=" ".join)
     def test_lost_time_is_what_steps_take_longer(self, flags: tuple[str, ...], tmp_path: Path) -> None:
-        """Within 15 %. The steps of a run beside them, against those of a run without."""
+        """Within 15 %, or 2 % of the time. The steps of a run beside them, against those of a run without."""
         episode = crowd(*flags)
         recording = record(episode, private_standin(tmp_path))
         lost, true_ns = excess(episode, recording, 0), truth_of(episode, recording).lost_ns()
 
-        assert true_ns > 0.1 * lost.wall_ns, "too little to be measured"
-        assert lost.sum_ns == pytest.approx(true_ns, rel=0.15)
+        assert true_ns > 0.05 * lost.wall_ns, "too little to be measured"
+        assert lost.sum_ns == pytest.approx(true_ns, rel=0.15, abs=0.02 * lost.wall_ns)
         assert lost.share(Cause.CPU_CONTENTION) > 0.9
