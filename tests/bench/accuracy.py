@@ -213,7 +213,9 @@ def job_in_a_crowd() -> Figure:
         off = lost.sum_ns / true_ns - 1
         worst = max(worst, abs(off))
         parts.append(f"{sync} {off:+.1%} of {true_ns / 1e6:,.0f} ms ({true_ns / lost.wall_ns:.0%} of the time)")
-    return Figure("lost time of a job beside four busy programs, against its own log", "; ".join(parts), worst, 0.15)
+    return Figure(
+        "lost time of a job beside two busy programs for each CPU, against its own log", "; ".join(parts), worst, 0.15
+    )
 
 
 def wakeup_paths(programs: Programs, how: str, name: str, bar: float) -> Figure:
