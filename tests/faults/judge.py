@@ -41,8 +41,8 @@ NOT_OF_THE_HOST = {
 """Nothing that the host of this rank did: the accounting must stay silent."""
 NAMES_A_CULPRIT = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED}
 """Causes for which the accounting has a culprit at all; it names programs, not threads of the job's own."""
-OF_A_LATE_RANK = "other"
-"""Cause of what the rank itself does that the others wait for: a sleep of no known class."""
+OF_A_LATE_RANK = "own_wait"
+"""Cause of what the rank itself does that the others wait for: it sleeps."""
 
 SILENCE = 0.05  # of the wall time, that may be booked where nothing should be
 TOLERANCE = 0.25  # of the true loss
