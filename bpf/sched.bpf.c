@@ -317,7 +317,10 @@ int sched_waking(u64 *context)
 	thread->account.waking_ns = now_ns;
 	if (thread->account.state == STATE_IO || thread->account.state == STATE_FAULT)
 		disk_book_wait(thread, now_ns);
-	if (is_awaiting(thread)) {
+	/* A thread that feeds the GPU and hands over to another one has delayed nothing. */
+	bool is_handed_over = waker && waker->is_step && waker->group == thread->group;
+
+	if (is_awaiting(thread) && !is_handed_over) {
 		struct awaited_by by = {};
 		struct other other = {.task = (u64)current, .tgid = task->tgid, .is_of_job = waker && waker->group == thread->group};
 		bool is_other_writer = thread->account.state == STATE_OUTPUT && is_writer(sleep_class_of(current));

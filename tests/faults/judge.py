@@ -39,8 +39,8 @@ NOT_OF_THE_HOST = {
     Cause.NCCL_HANG,
 }
 """Nothing that the host of this rank did: the accounting must stay silent."""
-NAMES_A_CULPRIT = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED}
-"""Causes for which the accounting has a culprit at all; it names programs, not threads of the job's own."""
+NAMES_A_CULPRIT = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.LOCK}
+"""Causes for which the accounting has a culprit at all: programs that hold CPUs, threads and programs that hold locks."""
 OF_A_LATE_RANK = "own_wait"
 """Cause of what the rank itself does that the others wait for: it sleeps."""
 

@@ -155,7 +155,7 @@ class TestJudgement:
         episode = replace(EPISODE, cause=Cause.SLOW_RANK, culprit="trainer", culprit_rank=1, ranks=2)
         found = judge(episode, Recording("by-hand", clean, faulty))
 
-        assert [one.expected for one in found] == [(), ("other",)]
+        assert [one.expected for one in found] == [(), ("own_wait",)]
 
 
 def _of_rank_1(run: RecordedRun) -> list[Step]:

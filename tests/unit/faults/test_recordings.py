@@ -81,7 +81,7 @@ class TestFaults:
 
     @FAULTS
     def test_culprit_is_the_label(self, name: str, rank: int) -> None:
-        """A wait for a CPU has a culprit; other causes have none."""
+        """A wait for a CPU or a lock has a culprit; other causes have none."""
         found = judged(name)[rank]
 
         assert found.excess.culprit(*found.expected) == found.culprit
