@@ -14,7 +14,7 @@ WINDOWS_KEPT = 60
 
 WINDOWS_NEEDED = 5
 VARIED = 0.1
-WINDOWS_NEEDED_VARIED = 20
+WINDOWS_NEEDED_VARIED = 10
 """With fewer the spread is unknown; where it is larger than this, a few seconds say little of those that come."""
 
 STEPS_NEEDED = 10
