@@ -92,6 +92,9 @@ class Detector:
         """The same span, as far as this process is known."""
         return Span(self._past.since(like.then.now_ns), self._past.since(like.now.now_ns))
 
+    def since(self, began_ns: int) -> Span:
+        return Span(self._past.since(began_ns), self._past.last)
+
     def add(self, seen: ProcessState) -> None:
         """Update at a tick."""
         past = self._past

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
+from exporter.chains import verdict
 from exporter.chains.balance import Balance, Surplus
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, Change, Effect, End, Transition
@@ -97,7 +98,11 @@ class Engine:
                 ProcessState(now_ns, observed.progress, observed.collectives, unfinished=observed.unfinished)
             )
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
-        absent = {one.process: one for one in missing}
+        absent = {
+            one.process: one
+            for one in missing
+            if not verdict.has_no_cpu(self._detectors[one.process].since(one.since_ns))
+        }
         awaited = self._awaited()
         for number, observed in processes.items():
             detector, standstill = self._detectors[number], self._standstills[number]

@@ -82,6 +82,10 @@ BALANCE_MARGIN = 1.5
 """Lost time of a steady job cannot exceed what its steps take longer. Up to so many times as much is what ends of spans and the
 accounting's own error explain; with more the accounting is in doubt, and the contribution is lowered."""
 
+OWN_SHARE = 0.3
+"""The job's own code and waits are named from this share on, where they are the largest part: below, the reason is not known, and
+the GPU is named because the host is ruled out."""
+
 UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS
 """CPU waits without a culprit yet: a verdict waits for this share of the lost time, and at most this long."""

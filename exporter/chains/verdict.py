@@ -22,6 +22,7 @@ from exporter.chains.thresholds import (
     JOB_CAUSE_STEPS,
     LINK_SHARE,
     MAIN_SHARE,
+    OWN_SHARE,
     PATIENCE_NS,
     PHASE_CHANGE,
     RULED_OUT_NS,
@@ -31,7 +32,7 @@ from exporter.chains.thresholds import (
 )
 from exporter.chains.window import Level, lost_shares
 
-_OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
+OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
 
 OF_THE_JOB = frozenset(
     (
@@ -236,7 +237,7 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     part = min(parts[cause] / found.total, 1.0)
     if 0 < part < MAIN_SHARE and found.wall_ns < RULED_OUT_NS:
         return None  # none of them explains half of it yet
-    if part and cause is not Cause.GPU:
+    if part >= OWN_SHARE and cause is not Cause.GPU:
         shares = ((cause.value, part), *(one for one in reason.shares if one[0] != cause.value))
         return Verdict(cause, Effect.GAP, part, shares) if found.wall_ns >= JOB_CAUSE_NS else None
     if part >= MAIN_SHARE:
@@ -276,6 +277,13 @@ def is_evident(found: Findings) -> bool:
     return is_long and found.slower is not None and found.slower >= JOB_CAUSE_SHARE
 
 
+def has_no_cpu(span: Span) -> bool:
+    """Whether the job was kept from running for most of the span: it cannot do what other ranks wait for."""
+    then, now = span.then.progress, span.now.progress
+    of_cpus_ns = sum(ns for (cause, _), ns in span.lost_ns().items() if cause in OF_CPUS)
+    return of_cpus_ns + now.undecided_ns - then.undecided_ns >= MAIN_SHARE * span.wall_ns
+
+
 def contribution_of(cause: Cause, reason: Verdict) -> float:
     """Share of a cause, which need not be the verdict's."""
     return reason.contribution if cause is reason.cause else dict(reason.shares).get(cause.value, 0.0)
@@ -288,7 +296,7 @@ def part_of(cause: Cause, found: Findings) -> float:
     if cause is Cause.SLOW_RANK:
         return found.lateness
     if cause in HOST_CAUSES:
-        return found.lost.get(cause, 0.0) + (max(found.undecided, 0.0) if cause in _OF_CPUS else 0.0)
+        return found.lost.get(cause, 0.0) + (max(found.undecided, 0.0) if cause in OF_CPUS else 0.0)
     if cause is Cause.OWN_WAIT:
         return found.own_wait
     return max(found.total - sum(found.lost.values()) - found.own_wait, 0.0)

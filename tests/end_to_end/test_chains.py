@@ -214,7 +214,8 @@ class TestChain:
         first, *rest = episode.explained_open
 
         assert re.match(
-            r"rank 0 \(pid \d+\) loses .* lock, since .*, severity (high|critical); culprit pt_holder\. Still going on\.$", first
+            r"rank 0 \(pid \d+\) loses .* lock, since .*, severity (high|critical); culprit pt_holder\. Still going on\.$",
+            first,
         )
         assert any("steps take" in line and "times as long" in line for line in rest)
         assert any("py-spy dump --pid" in line for line in rest)

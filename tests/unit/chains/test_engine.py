@@ -12,7 +12,7 @@ from exporter.chains.chain import Change, End, Severity
 from exporter.chains.exit_reason import Ending
 from exporter.chains.memory import Allocations
 from exporter.kernel.abi import ThreadState
-from tests.unit.chains.job import DISK, OWN_SLEEP, SECOND, Job, Scene, changes
+from tests.unit.chains.job import DISK, HOG, OWN_SLEEP, SECOND, Job, Scene, changes
 
 
 class TestRanks:
@@ -62,6 +62,16 @@ class TestRanks:
             (1, Cause.PEER_RANK, "1"),
             (2, Cause.BLOCK_IO, ""),
         ]
+
+    def test_rank_that_gets_no_cpu_does_not_hang(self) -> None:
+        """Rank 0 has entered one more collective than rank 1, which waits for a CPU all the time."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20)
+        scene.jobs[0].arrived += 1
+        scene.go_on(5, {"step_ms": None}, {"step_ms": None, "lost": {HOG: 1.0}})
+
+        assert Cause.NCCL_HANG not in [chain.cause for _, chain in scene.opened()]
+        assert (2, Cause.CPU_CONTENTION) in [(chain.process, chain.cause) for _, chain in scene.opened()]
 
     def test_rank_that_never_arrives_is_named(self) -> None:
         """Rank 0 has entered one more collective, and neither goes on: one chain, of rank 1."""
