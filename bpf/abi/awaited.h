@@ -6,7 +6,7 @@
 #include <linux/types.h>
 
 enum awaited {
-	AWAITED_NOBODY = 0,
+	AWAITED_UNKNOWN = 0,
 	AWAITED_THREAD = 1,  /* another thread of the same process */
 	AWAITED_WORKER = 2,  /* another process of the job */
 	AWAITED_PROCESS = 3, /* a process outside the job */

@@ -9,7 +9,7 @@ enum waker {
 	WAKER_STEP = 0,	   /* another step thread, which was feeding the GPU */
 	WAKER_THREAD = 1,  /* another thread of the same process */
 	WAKER_PROCESS = 2, /* a process that works for the job, or a thread that such a process has woken */
-	WAKER_NOBODY = 3,  /* no thread of the job */
+	WAKER_OTHER = 3,   /* no thread of the job */
 	WAKER_HOLDER = 4,  /* a process that works for the job, and has held the lock of a file */
 };
 

@@ -330,7 +330,7 @@ __noinline int wakeup_close_window(struct thread *thread, u64 now_ns)
 	group->leaders[place].is_open = false;
 	if (account->is_resolved || !thread->process)
 		return 0;
-	struct wakeup_row *row = wakeup_row(thread, WAKER_NOBODY);
+	struct wakeup_row *row = wakeup_row(thread, WAKER_OTHER);
 
 	if (row)
 		__sync_fetch_and_add(&row->abstained_ns, elapsed_ns(group->leaders[place].since_ns, now_ns));

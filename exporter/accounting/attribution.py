@@ -13,7 +13,7 @@ from exporter.accounting.culprits import (
     CAUSE_OF_CULPRIT,
     CAUSE_OF_STATE,
     CAUSE_OF_WAKER_STATE,
-    NOBODY,
+    NO_CULPRIT,
     OTHER,
     culprit_name,
 )
@@ -41,8 +41,8 @@ PATIENCE_NS = 2 * NANOSECONDS
 
 _NOTHING: Mapping[str, int] = {}
 _NO_SLEEPS: Sleeps = {}
-_NOBODY_KNOWN = (Cause.UNKNOWN, NOBODY)
-_AWAITED_NOBODY = (Awaited.NOBODY, NOBODY)
+_UNKNOWN = (Cause.UNKNOWN, NO_CULPRIT)
+_NOT_AWAITED = (Awaited.UNKNOWN, NO_CULPRIT)
 
 
 class _Blame:
@@ -89,7 +89,7 @@ class _Blame:
         if known._weights.current() and (self._is_read or waited_ns > PATIENCE_NS):
             return shared(amount_ns, known._explaining(amount_ns))
         if waited_ns > MEMORY_NS:
-            return {_NOBODY_KNOWN: amount_ns}
+            return {_UNKNOWN: amount_ns}
         self._waiting_ns = amount_ns
         return {}
 
@@ -98,7 +98,7 @@ class _Blame:
         amount_ns, self._waiting_ns = self._waiting_ns, 0
         if not amount_ns:
             return {}
-        return shared(amount_ns, self._explaining(amount_ns)) if self._weights.current() else {_NOBODY_KNOWN: amount_ns}
+        return shared(amount_ns, self._explaining(amount_ns)) if self._weights.current() else {_UNKNOWN: amount_ns}
 
     def _explaining(self, amount_ns: int) -> Mapping[tuple[Cause, str], int]:
         """The last charges, and the ones before where the last are smaller than the amount."""
@@ -243,7 +243,7 @@ class LostTime:
         for key, name in names.items():
             if name:
                 charged[name] = charged.get(name, 0) + charges[key]
-        return {NOBODY: NOBODY, **self._labels(charged, now_ns)}
+        return {NO_CULPRIT: NO_CULPRIT, **self._labels(charged, now_ns)}
 
     def _see_charges(
         self, labels: Mapping[BlameKey, str], charges: Mapping[BlameKey, int], now_ns: int, *, is_read: bool
@@ -270,7 +270,7 @@ class LostTime:
 
     def _book_of_disks(self, cause: Cause, lost_ns: int) -> None:
         """Attribute to the programs that used the disks which threads of the job waited for in that time."""
-        for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NOBODY: 1}).items():
+        for culprit, part_ns in shared(lost_ns, self._disk_users.current() or {NO_CULPRIT: 1}).items():
             self._book(cause, part_ns, culprit)
 
     def _see_awaited(self, sleeps: Sleeps, labels: Mapping[str, str], now_ns: int) -> None:
@@ -282,7 +282,7 @@ class LostTime:
 
     def _book_of_awaited(self, state: ThreadState, lost_ns: int) -> None:
         """Attribute to those who were waited for in a state. A worker of the job that writes to a pipe is its data loader."""
-        for (kind, culprit), part_ns in shared(lost_ns, self._awaited.of(state) or {_AWAITED_NOBODY: 1}).items():
+        for (kind, culprit), part_ns in shared(lost_ns, self._awaited.of(state) or {_NOT_AWAITED: 1}).items():
             if state is ThreadState.PIPE and kind is Awaited.WORKER:
                 self._book(Cause.DATALOADER, part_ns)
             else:
@@ -301,7 +301,7 @@ class LostTime:
         runnable_ns = of_holders_ns = 0
         parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
         for did, part_ns in parts.items():
-            waker, waker_state = did or (Waker.NOBODY, ThreadState.OTHER)
+            waker, waker_state = did or (Waker.OTHER, ThreadState.OTHER)
             if waker_state is ThreadState.RUNNABLE and state is ThreadState.LOCK and waker is not Waker.PROCESS:
                 of_holders_ns += part_ns
             elif waker_state is ThreadState.RUNNABLE:
@@ -318,7 +318,7 @@ class LostTime:
                 self._book_of_awaited(state, part_ns)
         return runnable_ns, of_holders_ns
 
-    def _book(self, cause: Cause, lost_ns: int, culprit: str = NOBODY) -> None:
+    def _book(self, cause: Cause, lost_ns: int, culprit: str = NO_CULPRIT) -> None:
         if lost_ns:
             self._lost[cause, culprit] = self._lost.get((cause, culprit), 0) + lost_ns
             self._given = None

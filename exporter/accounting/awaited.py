@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from exporter.accounting.culprits import NOBODY, OUTSIDE, program_name
+from exporter.accounting.culprits import NO_CULPRIT, OUTSIDE, program_name
 from exporter.accounting.sharing import Growth, Weights
 from exporter.kernel.abi import Awaited, ThreadState
 from exporter.kernel.awaited_rows import AwaitedBy, AwaitedKey
@@ -31,7 +31,7 @@ class AwaitedSleeps:
         for key, slept_ns in self._slept.since(rows).items():
             sleeps.setdefault(key.process, {})[key.state, key.by] = slept_ns
         for thread in threads:
-            if thread.reader.kind is not Awaited.NOBODY:
+            if thread.reader.kind is not Awaited.UNKNOWN:
                 sleeping = (ThreadState.OUTPUT, thread.reader)
                 of_process = sleeps.setdefault(thread.process, {})
                 of_process[sleeping] = of_process.get(sleeping, 0) + thread.open_ns[ThreadState.OUTPUT]
@@ -42,7 +42,7 @@ def awaited_name(by: AwaitedBy) -> str:
     """Name of the program, or of the thread in the same process."""
     if by.kind is Awaited.OUTSIDE:
         return OUTSIDE
-    return program_name(by.comm) if by.kind is not Awaited.NOBODY else NOBODY
+    return program_name(by.comm) if by.kind is not Awaited.UNKNOWN else NO_CULPRIT
 
 
 class AwaitedShares:

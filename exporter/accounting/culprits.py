@@ -17,7 +17,7 @@ STATE_LABEL = {state: state.name.lower() for state in ThreadState}
 UNRESOLVED = "unresolved"
 """A value beside the states: sleep for which it is unknown what the waker was doing."""
 
-NOBODY = ""
+NO_CULPRIT = ""
 """Culprit of a cause that has none."""
 
 OUTSIDE = "outside"
@@ -108,7 +108,7 @@ def culprit_name(blamed: BlameKey) -> str:
         return HYPERVISOR
     if blamed.culprit is Culprit.EXPORTER:
         return EXPORTER
-    return program_name(blamed.comm) if blamed.culprit in (Culprit.TASK, Culprit.OWN) else NOBODY
+    return program_name(blamed.comm) if blamed.culprit in (Culprit.TASK, Culprit.OWN) else NO_CULPRIT
 
 
 def program_name(comm: bytes) -> str:

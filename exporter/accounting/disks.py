@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.culprits import NOBODY, OUTSIDE, NameOfGroup, no_names, program_name
+from exporter.accounting.culprits import NO_CULPRIT, OUTSIDE, NameOfGroup, no_names, program_name
 from exporter.accounting.sharing import Growth, shared
 from exporter.kernel import disk_rows
 from exporter.kernel.disk_rows import DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
@@ -38,14 +38,14 @@ class DiskBlame:
             for user, device_ns in by_device.get(device, {}).items():
                 name = self._name_of(user, process)
                 weights[name] = weights.get(name, 0) + device_ns
-            for name, part_ns in shared(wait_ns, weights or {NOBODY: 1}).items():
+            for name, part_ns in shared(wait_ns, weights or {NO_CULPRIT: 1}).items():
                 of_process[name] = of_process.get(name, 0) + part_ns
         return blamed
 
     def _name_of(self, user: DiskUser, process: int) -> str:
         """Name of the program, or of the cgroup; "" for the job itself."""
         if user.group == process:
-            return NOBODY
+            return NO_CULPRIT
         if user.group == disk_rows.OUTSIDE:
             return OUTSIDE
         return (user.cgroup_id and self._name_of_group(user.cgroup_id)) or program_name(user.comm)

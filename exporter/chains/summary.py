@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import NO_CULPRIT
 from exporter.causes import HOST_CAUSES, Cause, largest_first
 from exporter.chains.chain import Chain, Severity
 from exporter.chains.span import Span
@@ -65,6 +65,6 @@ def culprits(span: Span, cause: Cause) -> tuple[tuple[str, float], ...]:
         if lost_to is cause:
             charged[culprit] = charged.get(culprit, 0) + ns
     whole = sum(charged.values())
-    if charged.pop(NOBODY, 0) > whole * (1 - _LEAST_SHARE):
+    if charged.pop(NO_CULPRIT, 0) > whole * (1 - _LEAST_SHARE):
         return ()
     return tuple((culprit, ns / whole) for culprit, ns in largest_first(charged)[:_KEPT_CULPRITS])

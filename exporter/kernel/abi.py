@@ -435,7 +435,7 @@ class AllocationKind(enum.IntEnum):
 
 
 class Awaited(enum.IntEnum):
-    NOBODY = 0
+    UNKNOWN = 0
     THREAD = 1
     WORKER = 2
     PROCESS = 3
@@ -645,5 +645,5 @@ class Waker(enum.IntEnum):
     STEP = 0
     THREAD = 1
     PROCESS = 2
-    NOBODY = 3
+    OTHER = 3
     HOLDER = 4

@@ -100,7 +100,7 @@ class TestSockets:
         row = account.wakeup_row(ThreadState.SOCKET)
         wakers = {key.waker for key in account.accounts.wakeups if key.state is ThreadState.SOCKET}
 
-        assert wakers <= {Waker.PROCESS, Waker.NOBODY}
+        assert wakers <= {Waker.PROCESS, Waker.OTHER}
         assert row.windows >= GAPS - 1 - account.healed
         assert row.states_ns[ThreadState.ON_CPU] in ran_ns(account, 0.1)
 
@@ -166,7 +166,7 @@ class TestAcrossCpus:
         wakers = {key.waker for key in account.accounts.wakeups if key.state is ThreadState.PIPE}
         row = account.wakeup_row(ThreadState.PIPE)
 
-        assert wakers <= {Waker.PROCESS, Waker.NOBODY}
+        assert wakers <= {Waker.PROCESS, Waker.OTHER}
         assert row.windows >= GAPS - 1 - account.healed
         assert row.states_ns[ThreadState.ON_CPU] in ran_ns(account, 0.1)
 

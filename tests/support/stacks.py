@@ -47,6 +47,6 @@ def a_thread(tid: int = 4711, operation: str = "", *, for_ns: int = 0, **changes
         "read_ns": 20 * SECOND,
         "opened_ns": 20 * SECOND - for_ns,
         "comm": b"python",
-        "reader": AwaitedBy(0, Awaited.NOBODY, b""),
+        "reader": AwaitedBy(0, Awaited.UNKNOWN, b""),
     }
     return ThreadRow(**(known | changes))

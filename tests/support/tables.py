@@ -428,7 +428,7 @@ class FakeTables:
         idle_ns: By = _NOTHING,
         booked_ns: By = _NOTHING,
         comm: bytes = b"python",
-        reader: tuple[int, abi.Awaited, bytes] = (0, abi.Awaited.NOBODY, b""),
+        reader: tuple[int, abi.Awaited, bytes] = (0, abi.Awaited.UNKNOWN, b""),
     ) -> None:
         """A living thread; replaces the row with the same tid. operation: "" in a gap."""
         number = NUMBERS[operation] if operation else abi.OPERATION_NONE

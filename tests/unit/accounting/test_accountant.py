@@ -134,7 +134,7 @@ class TestWakeupPaths:
         """A worker, another thread, and a program outside of the job."""
         bench.kernel.wakeup(1, PIPE, {IO: 500}, waker=Waker.PROCESS)
         bench.kernel.wakeup(1, PIPE, {IO: 20, ON_CPU: 3}, waker=Waker.THREAD)
-        bench.kernel.wakeup(1, PIPE, {}, waker=Waker.NOBODY, abstained_ns=7)
+        bench.kernel.wakeup(1, PIPE, {}, waker=Waker.OTHER, abstained_ns=7)
 
         assert bench.tick(1)[1].wakeup_paths == {("pipe", "io"): 520, ("pipe", "on_cpu"): 3, ("pipe", "unresolved"): 7}
 

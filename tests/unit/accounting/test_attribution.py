@@ -426,7 +426,7 @@ class TestLocks:
 
     def test_holder_in_another_process_is_the_culprit(self, books: Books) -> None:
         """A file is locked, by a program outside the job."""
-        books.wakeup_path(LOCK, {}, abstained_ns=100, waker=Waker.NOBODY)
+        books.wakeup_path(LOCK, {}, abstained_ns=100, waker=Waker.OTHER)
         books.awaited = {(LOCK, RSYNC): 100}
 
         assert books.book({LOCK: 50}) == {("lock", "rsync"): 50}

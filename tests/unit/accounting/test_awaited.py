@@ -55,7 +55,7 @@ class TestNames:
             (AwaitedBy(0, Awaited.OUTSIDE, b""), "outside"),
             (AwaitedBy(1, Awaited.PROCESS, b"a\nb"), "a\ufffdb"),
             (AwaitedBy(1, Awaited.PROCESS, b""), "other"),
-            (AwaitedBy(0, Awaited.NOBODY, b""), ""),
+            (AwaitedBy(0, Awaited.UNKNOWN, b""), ""),
         ],
     )
     def test_name_is_printable(self, by: AwaitedBy, name: str) -> None:

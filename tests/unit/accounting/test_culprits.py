@@ -8,7 +8,7 @@ from exporter.accounting.culprits import (
     CAUSE_OF_CULPRIT,
     CAUSE_OF_STATE,
     CAUSE_OF_WAKER_STATE,
-    NOBODY,
+    NO_CULPRIT,
     STATE_LABEL,
     culprit_name,
     program_name,
@@ -144,4 +144,4 @@ class TestCulpritName:
         """Interrupts, idle CPUs, what is not known."""
         found = {culprit_name(blamed(b"swapper", one)) for one in (Culprit.IDLE, Culprit.IRQ, Culprit.UNKNOWN)}
 
-        assert found == {NOBODY}
+        assert found == {NO_CULPRIT}

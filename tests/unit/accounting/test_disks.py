@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import NO_CULPRIT
 from exporter.accounting.disks import DiskBlame
 from exporter.kernel.disk_rows import OUTSIDE, DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
 
@@ -25,11 +25,11 @@ class TestShares:
 
     def test_by_what_the_device_took_for_each(self) -> None:
         """Three quarters of it were for dd; the rest was for the job itself and has no culprit."""
-        assert blamed({SDA: 100}, {(SDA, OWN): 10, (SDA, DD): 30}) == {NOBODY: 25, "dd": 75}
+        assert blamed({SDA: 100}, {(SDA, OWN): 10, (SDA, DD): 30}) == {NO_CULPRIT: 25, "dd": 75}
 
     def test_users_of_another_disk_are_not_to_blame(self) -> None:
         """However busy it is."""
-        assert blamed({SDA: 100}, {(SDA, OWN): 10, (SDB, FIO): 1000}) == {NOBODY: 100}
+        assert blamed({SDA: 100}, {(SDA, OWN): 10, (SDB, FIO): 1000}) == {NO_CULPRIT: 100}
 
     def test_each_disk_has_its_own_users(self) -> None:
         """The parts add up to what was waited for."""
@@ -37,7 +37,7 @@ class TestShares:
 
     def test_wait_for_no_known_device_is_nobodys(self) -> None:
         """A file system's journal ended it."""
-        assert blamed({0: 100}, {(SDA, DD): 7}) == {NOBODY: 100}
+        assert blamed({0: 100}, {(SDA, DD): 7}) == {NO_CULPRIT: 100}
 
     def test_culprit_outside_of_the_namespace_has_no_name(self) -> None:
         """A process of another pod."""
@@ -70,4 +70,4 @@ class TestTime:
         blame = DiskBlame()
         blamed({SDA: 100}, {(SDA, DD): 1000}, blame)
 
-        assert blamed({SDA: 160}, {(SDA, DD): 3}, blame) == {NOBODY: 60}
+        assert blamed({SDA: 160}, {(SDA, DD): 3}, blame) == {NO_CULPRIT: 60}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import NO_CULPRIT
 from exporter.accounting.progress import Standing, WorkloadProgress
 from exporter.causes import Cause
 from exporter.chains.capture import Captures
@@ -20,9 +20,9 @@ SECOND = 1_000_000_000
 TICK_NS = SECOND // TICKS
 Loss = Mapping[tuple[Cause, str], float]
 HOG = (Cause.CPU_CONTENTION, "stress-ng")
-DISK = (Cause.BLOCK_IO, NOBODY)
-OWN_SLEEP = (Cause.OTHER, NOBODY)
-SLEEP = (Cause.OWN_WAIT, NOBODY)
+DISK = (Cause.BLOCK_IO, NO_CULPRIT)
+OWN_SLEEP = (Cause.OTHER, NO_CULPRIT)
+SLEEP = (Cause.OWN_WAIT, NO_CULPRIT)
 
 
 class Job:

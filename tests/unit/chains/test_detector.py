@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import NO_CULPRIT
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity
 from tests.unit.chains.job import DISK, HOG, SECOND, SLEEP, Job, Scene, changes
@@ -83,7 +83,7 @@ class TestOpening:
     def test_half_a_second_without_a_step_opens_a_chain(self, scene: Scene) -> None:
         """A signal stopped the job; that is booked when it goes on."""
         scene.go_on(0.5, step_ms=None)
-        (opened,) = scene.go_on(0.25, lost={(Cause.PAUSED, NOBODY): 2.0})
+        (opened,) = scene.go_on(0.25, lost={(Cause.PAUSED, NO_CULPRIT): 2.0})
 
         assert (opened.chain.cause, opened.chain.slowdown) == (Cause.PAUSED, pytest.approx(2.0, abs=0.1))
 
@@ -130,7 +130,7 @@ class TestAbstaining:
 
     def test_host_with_several_small_causes_is_the_reason(self, scene: Scene) -> None:
         """Half of the time is lost: 0.3 to a disk, 0.2 to a hog, 0.2 to a lock. The largest, once the host could be ruled out."""
-        lost = {DISK: 0.15, HOG: 0.1, (Cause.LOCK, NOBODY): 0.1}
+        lost = {DISK: 0.15, HOG: 0.1, (Cause.LOCK, NO_CULPRIT): 0.1}
         before = scene.go_on(2.75, step_ms=20.0, lost=lost)
         (opened,) = scene.go_on(1, step_ms=20.0, lost=lost)
 
@@ -139,7 +139,7 @@ class TestAbstaining:
 
     def test_host_with_less_than_half_in_small_causes_is_not_the_reason(self, scene: Scene) -> None:
         """0.15 each for three of them."""
-        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (Cause.LOCK, NOBODY): 0.075})
+        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (Cause.LOCK, NO_CULPRIT): 0.075})
 
         assert (opened.chain.cause, opened.chain.contribution) == (Cause.GPU, pytest.approx(0.55, abs=0.02))
 
@@ -207,7 +207,7 @@ class TestAbstaining:
         """A step that is open for a second, of which is known only then what it waits for."""
         scene.go_on(0.25, step_ms=20.0, calls_per_step=20)
         scene.go_on(0.75, step_ms=None)
-        (opened,) = scene.go_on(0.5, step_ms=None, lost={(Cause.NETWORK, NOBODY): 2.0})
+        (opened,) = scene.go_on(0.5, step_ms=None, lost={(Cause.NETWORK, NO_CULPRIT): 2.0})
 
         assert opened.chain.cause is Cause.NETWORK
 
@@ -246,7 +246,7 @@ class TestAbstaining:
     def test_job_that_was_never_better_opens_a_chain(self) -> None:
         """Starved from the beginning: half of the time, for half a minute; never above medium."""
         scene = Scene()
-        (opened,) = scene.go_on(40, lost={(Cause.DATALOADER, NOBODY): 0.5})
+        (opened,) = scene.go_on(40, lost={(Cause.DATALOADER, NO_CULPRIT): 0.5})
 
         assert (opened.chain.cause, opened.chain.severity) == (Cause.DATALOADER, Severity.MEDIUM)
         assert opened.chain.is_chronic
@@ -254,7 +254,7 @@ class TestAbstaining:
     def test_job_with_too_few_calls_to_count_is_detected_by_its_steps(self) -> None:
         """A graph launched every second; calls are counted in dozens."""
         scene = Scene()
-        (opened,) = scene.go_on(40, step_ms=1000.0, calls_per_step=0, lost={(Cause.DATALOADER, NOBODY): 0.5})
+        (opened,) = scene.go_on(40, step_ms=1000.0, calls_per_step=0, lost={(Cause.DATALOADER, NO_CULPRIT): 0.5})
 
         assert opened.chain.cause is Cause.DATALOADER
 
@@ -264,7 +264,7 @@ class TestAbstaining:
         scene = Scene(Job(has_rhythm=False))
         scene.go_on(idle_seconds, step_ms=None)
 
-        assert scene.go_on(60, step_ms=None, lost={(Cause.DATALOADER, NOBODY): 1.0}) == []
+        assert scene.go_on(60, step_ms=None, lost={(Cause.DATALOADER, NO_CULPRIT): 1.0}) == []
 
 
 class TestBaseline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from itertools import pairwise
 
-from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import NO_CULPRIT
 from exporter.accounting.progress import Standing
 from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Severity
@@ -89,7 +89,7 @@ class TestRanks:
         scene = Scene(Job(1), Job(2), has_ranks=True)
         scene.go_on(20)
         scene.jobs[0].arrived += 1
-        scene.go_on(10, {"step_ms": None}, {"step_ms": None, "lost": {(Cause.LOCK, NOBODY): 1.0}})
+        scene.go_on(10, {"step_ms": None}, {"step_ms": None, "lost": {(Cause.LOCK, NO_CULPRIT): 1.0}})
 
         assert [(chain.process, chain.cause) for _, chain in scene.transitions] == [(2, Cause.NCCL_HANG)]
 

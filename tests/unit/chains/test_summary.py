@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.accounting.culprits import NOBODY
+from exporter.accounting.culprits import NO_CULPRIT
 from exporter.causes import Cause
 from exporter.chains import summary
 from exporter.chains.chain import Effect, Severity
@@ -13,8 +13,8 @@ from tests.unit.chains.job import SECOND
 from tests.unit.chains.states import MS, a_span
 from tests.unit.chains.test_verdict import found
 
-HOG, CRON, NO_ONE = ((Cause.CPU_CONTENTION, name) for name in ("stress-ng", "cron", NOBODY))
-DISK = (Cause.BLOCK_IO, NOBODY)
+HOG, CRON, NO_ONE = ((Cause.CPU_CONTENTION, name) for name in ("stress-ng", "cron", NO_CULPRIT))
+DISK = (Cause.BLOCK_IO, NO_CULPRIT)
 
 
 class TestLostShare:

@@ -16,7 +16,7 @@ from tests.unit.host.process_tree import process, stat_line
 START_NS = 47_110_000_000  # 47.11 s after boot is tick 4711, what stat_line() says
 DOCKER_ID = "0123456789ab" + "c" * 52
 CGROUP = f"0::/system.slice/docker-{DOCKER_ID}.scope\n".encode()
-NOBODY = {"environ": b"", "cgroup": b"0::/\n"}
+NO_CULPRIT = {"environ": b"", "cgroup": b"0::/\n"}
 
 
 def row(tgid: int = 100, start_ns: int = START_NS, comm: bytes = b"python") -> ProcessRow:
@@ -30,7 +30,7 @@ def communicator(rank: int, ranks: int, digest: int = 1, created_ns: int = 1) ->
 
 def registry_of(proc: Path, **files: bytes) -> WorkloadRegistry:
     """A registry on node gpu7 with process 1, tgid 100, and these files in /proc."""
-    registry = WorkloadRegistry(process(proc, 100, **{**NOBODY, **files}), "gpu7", 256)
+    registry = WorkloadRegistry(process(proc, 100, **{**NO_CULPRIT, **files}), "gpu7", 256)
     registry.admit({1: row()})
     return registry
 
@@ -152,7 +152,7 @@ class TestAdmission:
 
     def test_older_of_two_processes_with_one_tgid_has_no_labels(self, tmp_path: Path) -> None:
         """It has ended, and /proc shows the other one, even if that started at the same moment."""
-        registry = WorkloadRegistry(process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"}), "gpu7", 256)
+        registry = WorkloadRegistry(process(tmp_path, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0"}), "gpu7", 256)
         registry.admit({1: row(), 2: row()})
         for _ in range(3):
             registry.update_identities({})
@@ -219,7 +219,7 @@ class TestAdmission:
         """They take milliseconds each, and a full node has a thousand processes. One that has ended is skipped."""
         maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
         for tgid in (101, 102, 103, 104, 105):
-            processes = process(tmp_path, tgid, stat=stat_line(tgid), **NOBODY, maps=maps)
+            processes = process(tmp_path, tgid, stat=stat_line(tgid), **NO_CULPRIT, maps=maps)
         registry = WorkloadRegistry(processes, "gpu7", 256)
         registry.admit({number: row(tgid=100 + number) for number in (1, 2, 3, 4, 5)})
         registry.remove(2)
@@ -245,7 +245,7 @@ class TestAdmission:
         assert registry.engines() == {}
 
     def test_engines_are_not_read_when_the_collector_is_disabled(self, tmp_path: Path) -> None:
-        processes = process(tmp_path, 100, **{**NOBODY, "cmdline": b"VLLM::EngineCore\0"})
+        processes = process(tmp_path, 100, **{**NO_CULPRIT, "cmdline": b"VLLM::EngineCore\0"})
         registry = WorkloadRegistry(processes, "gpu7", 256, with_engines=False)
         registry.admit({1: row()})
 
@@ -253,7 +253,7 @@ class TestAdmission:
 
     def test_hostile_comm_is_made_printable(self, tmp_path: Path) -> None:
         """prctl(PR_SET_NAME) accepts any bytes."""
-        registry = WorkloadRegistry(process(tmp_path, 100, **NOBODY), "gpu7", 256)
+        registry = WorkloadRegistry(process(tmp_path, 100, **NO_CULPRIT), "gpu7", 256)
         registry.admit({1: row(comm=b'a\n"\xff')})
         (series,) = registry.workload_info()[1]
 
@@ -404,7 +404,7 @@ class TestNamesFromOrchestrator:
 
     def registry(self, proc: Path, pods: PodCache) -> WorkloadRegistry:
         """With a process of rank 3 in a pod's container."""
-        processes = process(proc, 100, **{**NOBODY, "environ": b"RANK=3\0", "cgroup": IN_POD})
+        processes = process(proc, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0", "cgroup": IN_POD})
         registry = WorkloadRegistry(processes, "gpu7", 256, pods)
         registry.admit({1: row()})
         return registry
@@ -434,7 +434,7 @@ class TestNamesFromOrchestrator:
         assert registry.identities() == {1: UNNAMED}
 
     def test_process_in_no_container_is_not_held_back(self, tmp_path: Path) -> None:
-        processes = process(tmp_path, 100, **{**NOBODY, "environ": b"RANK=3\0"})
+        processes = process(tmp_path, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0"})
         registry = WorkloadRegistry(processes, "gpu7", 256, PodCache())
         registry.admit({1: row()})
         registry.update_identities({})
