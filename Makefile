@@ -102,7 +102,7 @@ packages:
 	@./deploy/packages.sh $(BUILD_NEEDS)
 
 test-packages: cross-packages
-	@./deploy/packages.sh $(TEST_NEEDS)
+	@./deploy/packages.sh $(TEST_NEEDS) $(FAULT_NEEDS)
 
 cross-packages:
 	@./deploy/packages.sh $(CROSS_NEEDS)

@@ -78,9 +78,9 @@ class TestWatchdog:
 
     def test_watchdog_is_petted_at_half_of_its_timeout(self, systemd: socket.socket) -> None:
         """Twice at once are one message."""
-        told = manager(systemd, WATCHDOG_USEC="60000000")
-        told.alive()
-        told.alive()
+        service = manager(systemd, WATCHDOG_USEC="60000000")
+        service.alive()
+        service.alive()
 
         assert heard(systemd) == ["WATCHDOG=1"]
 

@@ -3,10 +3,10 @@
 import ctypes
 import gc
 import hashlib
-import threading
 import time
 
 from gpu import Gpu
+from second_thread import SecondThread
 
 PAGEABLE_BYTES_PER_SECOND = 6e9  # tests/standin/src/driver/copy.c
 _GARBAGE_OBJECTS = 10_000
@@ -55,7 +55,7 @@ class Collections:
         gc.unfreeze()
 
 
-class InterpreterLock:
+class InterpreterLock(SecondThread):
     """Another thread makes one long call in C that keeps the interpreter's lock, such as json.dumps() of something large."""
 
     def __init__(self) -> None:
@@ -63,32 +63,12 @@ class InterpreterLock:
         start = time.monotonic()
         sum(range(count))
         self._per_second = count / (time.monotonic() - start)
-        self._seconds = 0.0
-        self._go, self._begun = threading.Event(), threading.Event()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
-        self._thread.start()
+        super().__init__("metrics")
 
-    def step(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._begun.clear()
-        self._go.set()
-        self._begun.wait()
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._go.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            self._go.wait()
-            self._go.clear()
-            if self._is_closed:
-                return
-            numbers = range(int(self._seconds * self._per_second))
-            self._begun.set()
-            sum(numbers)
+    def act(self, seconds: float) -> None:
+        numbers = range(int(seconds * self._per_second))
+        self.begun.set()
+        sum(numbers)
 
 
 class Recompilation:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from second_thread import SecondThread
+
 PAUSE_SECONDS, PAUSE_EVERY = 0.7, 40
 _PEER = Path(__file__).with_name("peer.py")
 _PAGE_BYTES = 4096
@@ -42,40 +44,23 @@ class Pause:
         """Nothing is left."""
 
 
-class HeldLock:
+class HeldLock(SecondThread):
     """Another thread holds a lock that the step needs. busy: what it does with it."""
 
     def __init__(self, busy: Callable[[float], None]) -> None:
         self._busy = busy
         self._lock = threading.Lock()
-        self._go, self._taken = threading.Event(), threading.Event()
-        self._seconds = 0.0
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="holder", daemon=True)
-        self._thread.start()
+        super().__init__("holder")
+
+    def act(self, seconds: float) -> None:
+        with self._lock:
+            self.begun.set()
+            self._busy(seconds)
 
     def step(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._taken.clear()
-        self._go.set()
-        self._taken.wait()
+        super().step(seconds)
         with self._lock:
             pass
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._go.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            self._go.wait()
-            self._go.clear()
-            if self._is_closed:
-                return
-            with self._lock:
-                self._taken.set()
-                self._busy(self._seconds)
 
 
 class Peer:

@@ -37,7 +37,7 @@ class TestListening:
             pytest.skip("this machine has no IPv6 loopback address")
         with found:
             port = found.getsockname()[1]
-            with listening([("127.0.0.1", port)])[0]:
+            with listening([("127.0.0.2", port)])[0]:  # other tests take ports of 127.0.0.1
                 assert url_of(found, is_tls=True) == f"https://[::1]:{port}"
 
     def test_taken_port_is_bad_input(self) -> None:
@@ -70,9 +70,9 @@ class TestHandedOver:
     )
     def test_no_socket_is_bad_input(self, environment: dict[str, str]) -> None:
         """Or sockets for another process."""
-        told = {name: str(os.getpid()) if value == "me" else value for name, value in environment.items()}
+        variables = {name: str(os.getpid()) if value == "me" else value for name, value in environment.items()}
         with pytest.raises(BadInput, match="no socket was passed"):
-            from_systemd(told)
+            from_systemd(variables)
 
     def test_only_listening_sockets_are_used(self, tmp_path: Path) -> None:
         """In a process of its own, whose descriptors 3, 4 and 5 are a file, a datagram socket and one that listens."""
