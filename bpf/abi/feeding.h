@@ -23,8 +23,8 @@ struct feeding_row {
 	__u32 has_collectives; /* bits of lib/progress.bpf.h; 0: no NCCL operation can be pending */
 	__u64 dry_ns[THREAD_STATES];
 	__u64 late_ns[THREAD_STATES];
-	__u64 cycle_late_ns; /* since the last synchronising call */
-	__u64 cycle_kernels; /* `kernels` at the last synchronising call */
+	__u64 cycle_late_ns; /* since the last cycle ended */
+	__u64 cycle_kernels; /* `kernels` when it ended */
 	__u64 waits;	     /* synchronising calls; `exposures` has them */
 	/* Probe hits, added when a thread has collected HITS_PER_UPDATE of them. */
 	__u64 timed_calls;
@@ -32,7 +32,7 @@ struct feeding_row {
 	__u64 left_out_launches; /* those of the counted calls that sampling left out */
 	__u64 kernels; /* launched one by one and not into a graph; nested calls count once */
 	__u32 open_captures; /* begun and not ended */
-	__u32 padding;
+	__u32 event_waits; /* in a row, see lib/feeding.bpf.h */
 };
 
 /* How often the launches of a process are timed: an array with the places of `feeding`, written by user space alone. */

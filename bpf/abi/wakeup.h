@@ -11,6 +11,7 @@ enum waker {
 	WAKER_PROCESS = 2, /* a process that works for the job, or a thread that such a process has woken */
 	WAKER_OTHER = 3,   /* no thread of the job */
 	WAKER_HOLDER = 4,  /* a process that works for the job, and has held the lock of a file */
+	WAKER_LOADER = 5,  /* a thread of the same process that works ahead of the step threads */
 };
 
 struct wakeup_key {

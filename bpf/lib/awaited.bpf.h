@@ -99,8 +99,10 @@ static __always_inline void awaited_begin(struct thread *thread, struct task_str
 {
 	u32 class = sleep_class_of(current);
 
-	if (state == STATE_LOCK)
+	if (state == STATE_LOCK) {
 		thread->account.is_for_file = class == BY_FILE_LOCK;
+		thread->account.is_for_signal = is_for_signal(current);
+	}
 	if (state != STATE_OUTPUT)
 		return;
 	struct written written = {.task = (u64)current, .descriptor = written_descriptor(current, class)};

@@ -9,7 +9,11 @@
 #include "process.bpf.h"
 
 #define PF_MEMALLOC 0x800	    /* include/linux/sched.h: allocating memory to free memory */
-#define TASK_STOPPED_OR_TRACED 0x0c /* __TASK_STOPPED | __TASK_TRACED; sleep states carry other flags as well */
+/* States of a task carry other flags as well. */
+#define TASK_INTERRUPTIBLE 0x01
+#define TASK_STOPPED_OR_TRACED 0x0c /* __TASK_STOPPED | __TASK_TRACED */
+#define TASK_FROZEN 0x8000	    /* by the freezer of cgroup v1 */
+#define JOBCTL_TRAP_FREEZE (1UL << 23) /* include/linux/sched/jobctl.h: by that of cgroup v2 */
 
 #define FILE_TYPE 0170000 /* S_IFMT of linux/stat.h */
 #define FILE_PIPE 0010000
@@ -38,6 +42,8 @@
 #define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->di)
 #define SECOND_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->si)
 #define THIRD_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->dx)
+#define FOURTH_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->r10)
+#define SYSCALL_FUTEX 202
 struct syscall_registers { /* struct pt_regs */
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	long orig_ax;
@@ -76,6 +82,8 @@ static const u8 sleep_class[512] = {
 #define FIRST_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->orig_x0)
 #define SECOND_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->regs[1])
 #define THIRD_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->regs[2])
+#define FOURTH_ARGUMENT(task) (((struct syscall_registers *)bpf_task_pt_regs(task))->regs[3])
+#define SYSCALL_FUTEX 98
 struct syscall_registers { /* struct pt_regs behind struct user_pt_regs; orig_x0 holds the first argument */
 	u64 regs[31], sp, pc, pstate;
 	u64 orig_x0;
@@ -243,10 +251,17 @@ static __noinline u32 state_by_polled(struct task_struct *task, u64 address, u64
 	return state == STATE_SOCKET && count == 1 && !is_listening(task, polled.descriptor) ? STATE_SOCKET : STATE_POLL;
 }
 
+static __always_inline bool is_stopped(struct task_struct *task, u32 task_state)
+{
+	if (task_state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN))
+		return true;
+	return task_state & TASK_INTERRUPTIBLE && BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE;
+}
+
 /* `task` is current and about to sleep. */
 static __always_inline u32 sleep_state(struct task_struct *task, u32 task_state)
 {
-	if (task_state & TASK_STOPPED_OR_TRACED)
+	if (is_stopped(task, task_state))
 		return STATE_STOPPED;
 	if (task->flags & PF_MEMALLOC || BPF_CORE_READ_BITFIELD(task, in_memstall))
 		return STATE_MEMORY;
@@ -282,6 +297,19 @@ static __always_inline u32 sleep_class_of(struct task_struct *task)
 	s64 number = SYSCALL_NUMBER(task);
 
 	return number < 0 || number >= 512 ? 0 : sleep_class[number];
+}
+
+#define FUTEX_OPERATION 0x7f	/* without the flags of linux/futex.h */
+#define FUTEX_WAIT_BITSET 9
+
+/*
+ * Whether a task in a system call waits without a time-out until another thread signals it. In glibc a mutex waits by FUTEX_WAIT, and
+ * condition variables and semaphores, of which Python makes its locks, by FUTEX_WAIT_BITSET. Python waits for its own lock with a time-out.
+ */
+static __always_inline bool is_for_signal(struct task_struct *task)
+{
+	return SYSCALL_NUMBER(task) == SYSCALL_FUTEX && (SECOND_ARGUMENT(task) & FUTEX_OPERATION) == FUTEX_WAIT_BITSET &&
+	       !FOURTH_ARGUMENT(task);
 }
 
 /* Whether a running task is in a system call on a socket: it sends, or it receives and so makes room for the sender. */

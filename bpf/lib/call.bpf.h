@@ -285,7 +285,7 @@ __noinline int call_end_switched(struct thread *thread, struct call *call, struc
 		return 0;
 	struct delay delay = delay_of(&thread->account, &states, began_ns, now_ns);
 
-	exposure_book(thread, key->operation, &delay, elapsed_ns(delay.exact_ns, duration_ns), role != ROLE_EVENT_SYNC && thread->is_step);
+	exposure_book(thread, key->operation, &delay, elapsed_ns(delay.exact_ns, duration_ns), role != ROLE_EVENT_SYNC);
 	return 0;
 }
 

@@ -131,10 +131,11 @@ static __always_inline void add_late_delay(struct feeding_row *cycle, const stru
 		feeding_add_late(cycle, STATE_STOPPED, delay->stopped_ns);
 }
 
-/* Books a wait for the GPU. ends_cycle: what was launched before it is done. */
-static __always_inline void exposure_book(struct thread *thread, u16 operation, const struct delay *delay, u64 wait_ns, bool ends_cycle)
+/* Books a wait for the GPU. is_all: for all that was launched before it, not for an event. */
+static __always_inline void exposure_book(struct thread *thread, u16 operation, const struct delay *delay, u64 wait_ns, bool is_all)
 {
 	struct feeding_row *cycle = feeding_row(thread->process);
+	bool ends_cycle = thread->is_step && (is_all || (cycle && feeding_waited_for_event(cycle)));
 	struct exposure *exposure = exposure_row(thread->process, operation, cycle ? work_class(cycle) : 0);
 	u64 late_ns = cycle ? cycle->cycle_late_ns : 0;
 	struct delay booked = *delay;
@@ -147,13 +148,19 @@ static __always_inline void exposure_book(struct thread *thread, u16 operation, 
 		}
 		late_ns = 0;
 	}
+	if (!is_all && cycle) /* later work may hide it, so that it is one more late stall */
+		booked.exact_ns = 0;
 	if (exposure)
 		exposure_add(exposure, &booked, wait_ns, late_ns);
 	if (!cycle)
 		return;
 	__sync_fetch_and_add(&cycle->waits, 1);
 	if (ends_cycle)
-		feeding_end_cycle(cycle);
+		feeding_end_cycle(cycle, is_all);
+	if (!is_all && delay->exact_ns) {
+		feeding_add_late(cycle, STATE_RUNNABLE, delay->exact_ns - delay->throttled_ns);
+		feeding_add_late(cycle, STATE_THROTTLED, delay->throttled_ns);
+	}
 }
 
 #endif

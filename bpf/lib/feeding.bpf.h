@@ -137,14 +137,33 @@ __noinline int feeding_leave(struct thread *thread)
 	return 0;
 }
 
-/* A synchronising call returned that ends a cycle: what is launched from now on is waited for by the next one. */
-static __always_inline void feeding_end_cycle(struct feeding_row *row)
+/*
+ * A job that is ahead of its GPU waits for an event of the step before, and not for all that it has launched. After so many waits for
+ * events in a row, each of them ends a cycle: then a stall is lost as far as the wait after it is not shorter.
+ */
+#define EVENT_WAITS_AHEAD 8
+
+/* A wait for an event returned. Whether it ends a cycle. */
+static __always_inline bool feeding_waited_for_event(struct feeding_row *row)
+{
+	u32 waits = __sync_fetch_and_add(&row->event_waits, 1) + 1;
+
+	if (waits == EVENT_WAITS_AHEAD)
+		row->cycle_late_ns = 0; /* which of the waits so far these stalls have shortened is unknown */
+	return waits > EVENT_WAITS_AHEAD;
+}
+
+/* A call returned that ends a cycle: what is launched from now on is waited for by the next one. is_all: nothing is left to do. */
+static __always_inline void feeding_end_cycle(struct feeding_row *row, bool is_all)
 {
 	u32 zero = 0;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
 
 	row->cycle_late_ns = 0;
 	row->cycle_kernels = row->kernels;
+	if (!is_all)
+		return;
+	row->event_waits = row->event_waits >= 2 * EVENT_WAITS_AHEAD ? EVENT_WAITS_AHEAD : 0;
 	row->is_dry = own && own->are_launches_probed;
 }
 

@@ -261,6 +261,7 @@ struct task_struct {
 	const struct cpumask *cpus_ptr; /* CPUs that it may use */
 	unsigned int in_iowait : 1;
 	unsigned int in_memstall : 1;
+	unsigned long jobctl;
 	int exit_code; /* as wait(2) returns it */
 	int tgid;
 	u64 start_time; /* CLOCK_MONOTONIC */

@@ -90,7 +90,12 @@ struct account {
 	u32 is_resolved; /* the sleep it leads has been split */
 	u32 is_unknown;	 /* tracked since the middle of a state; known from the first event on */
 	u32 is_for_file; /* the last sleep for a lock was for one of a file */
-	u32 padding;
+	u32 is_for_signal; /* it was for a signal of another thread: not for a mutex, and without a time-out */
+	/* In the current second: how often step threads gave it work, and how often they waited for it. */
+	u32 second;
+	u32 given;
+	u32 awaited;
+	u32 seconds_ahead; /* in which it worked ahead of them */
 	struct output_key output; /* the last pipe or terminal that it was blocked in writing to */
 	u64 begun_total_ns[THREAD_STATES]; /* a worker's total_ns when its present work began */
 	struct wakeup_base bases[LEADERS];
@@ -138,6 +143,15 @@ static __always_inline struct thread *tracked_thread(struct task_struct *task)
 		return NULL;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	return thread && thread->is_tracked ? thread : NULL;
+}
+
+/* A thread of the process is a worker once it has worked ahead of the step threads in so many different seconds. */
+#define SECONDS_AHEAD 3
+
+/* Whether it makes data for the job: a process that works for it, or a thread that works ahead of its step threads. */
+static __always_inline bool is_worker(const struct thread *thread)
+{
+	return !thread->is_inside || thread->account.seconds_ahead >= SECONDS_AHEAD;
 }
 
 /* Bounds a state for the verifier. */

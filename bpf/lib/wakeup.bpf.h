@@ -223,7 +223,7 @@ __noinline int wakeup_add_hindrances(struct thread *worker, struct states *split
 
 static __always_inline void wakeup_begin_work(struct thread *thread, u64 now_ns)
 {
-	if (!thread->is_inside)
+	if (is_worker(thread))
 		account_read(&thread->account, now_ns, (struct states *)thread->account.begun_total_ns);
 }
 
@@ -259,8 +259,47 @@ static __always_inline enum waker waker_kind(const struct thread *sleeper, const
 		return WAKER_STEP;
 	if (!waker->is_inside && sleeper->account.state == STATE_LOCK && sleeper->account.is_for_file)
 		return WAKER_HOLDER;
+	if (waker->is_inside && is_worker(waker) && sleeper->account.state == STATE_LOCK && sleeper->account.is_for_signal)
+		return WAKER_LOADER;
 	return !waker->is_inside || (base->resolved_epoch == leader->epoch && base->is_by_process) ? WAKER_PROCESS :
 												     WAKER_THREAD;
+}
+
+#define SECOND_NS 1000000000ULL
+
+/* A second counts as ahead if the step threads waited for the thread at most a quarter as often as they gave it work. */
+static __always_inline void wakeup_end_second(struct account *account, u32 second)
+{
+	if (account->second == second)
+		return;
+	if (account->given && account->awaited * 4 <= account->given && account->seconds_ahead < SECONDS_AHEAD)
+		account->seconds_ahead++;
+	account->second = second;
+	account->given = 0;
+	account->awaited = 0;
+}
+
+/*
+ * A step thread gives work to a thread of its process by ending its sleep, or waits until that thread ends its own. One that is ahead
+ * most of the time makes data; one that is always waited for may hold a lock.
+ */
+__noinline int wakeup_note_order(struct thread *sleeper, struct thread *waker, u64 now_ns)
+{
+	if (!sleeper || !waker)
+		return 0;
+	u32 second = now_ns / SECOND_NS;
+	bool is_by_step = victim_kind(waker) == VICTIM_STEP;
+
+	if (is_by_step == (victim_kind(sleeper) == VICTIM_STEP) || sleeper->account.state != STATE_LOCK)
+		return 0;
+	if (is_by_step && sleeper->is_inside && sleeper->account.is_for_signal) {
+		wakeup_end_second(&sleeper->account, second);
+		sleeper->account.given++;
+	} else if (!is_by_step && waker->is_inside) {
+		wakeup_end_second(&waker->account, second);
+		waker->account.awaited++;
+	}
+	return 0;
 }
 
 /* `waker`, the current thread, is about to wake `sleeper`, of the same job. */
@@ -293,7 +332,7 @@ __noinline int wakeup_resolve(struct thread *sleeper, struct thread *waker, u64 
 
 		if (!sum_ns)
 			continue;
-		if (!waker->is_inside)
+		if (is_worker(waker))
 			wakeup_add_hindrances(waker, split);
 		enum waker kind = waker_kind(sleeper, waker, &group->leaders[from], from);
 
@@ -310,6 +349,7 @@ __noinline int wakeup_resolve(struct thread *sleeper, struct thread *waker, u64 
 		add_states(row->states_ns, split);
 		sleeper->account.is_resolved = true;
 	}
+	wakeup_note_order(sleeper, waker, now_ns);
 	wakeup_begin_work(waker, now_ns);
 	wakeup_begin_work(sleeper, now_ns);
 	return 0;

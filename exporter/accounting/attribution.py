@@ -36,6 +36,9 @@ OF_DISKS = (ThreadState.IO, ThreadState.FAULT)
 OF_WAKERS = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState.POLL, ThreadState.OTHER)
 """Sleeps that another thread ends; source: wakeup_open_window() in bpf/lib/wakeup.bpf.h."""
 
+WORKERS = (Waker.PROCESS, Waker.LOADER)
+"""Wakers that make data for the job."""
+
 PATIENCE_NS = 2 * NANOSECONDS
 """How long lost CPU waits stay undecided until charges are read: charges that did not change look as if they were not read."""
 
@@ -302,7 +305,7 @@ class LostTime:
         parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
         for did, part_ns in parts.items():
             waker, waker_state = did or (Waker.OTHER, ThreadState.OTHER)
-            if waker_state is ThreadState.RUNNABLE and state is ThreadState.LOCK and waker is not Waker.PROCESS:
+            if waker_state is ThreadState.RUNNABLE and state is ThreadState.LOCK and waker not in WORKERS:
                 of_holders_ns += part_ns
             elif waker_state is ThreadState.RUNNABLE:
                 runnable_ns += part_ns
@@ -312,8 +315,10 @@ class LostTime:
                 self._book_of_awaited(waker_state, part_ns)
             elif waker_state in CAUSE_OF_WAKER_STATE:
                 self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
-            elif waker is Waker.PROCESS:
+            elif waker in WORKERS:
                 self._book(Cause.DATALOADER, part_ns)
+            elif waker is Waker.THREAD and waker_state is ThreadState.POLL:
+                self._book(Cause.OWN_WAIT, part_ns)  # an event loop passes on what comes from outside, such as requests
             else:
                 self._book_of_awaited(state, part_ns)
         return runnable_ns, of_holders_ns

@@ -31,6 +31,9 @@ MIN_BEATS = 12  # repetitions: a handful of copies at the start of a program is 
 MIN_STEP_NS = 1_000_000
 SIZELESS_BEATS = 64  # that have to repeat without their sizes
 SIZELESS_SPREAD = 0.3  # mean deviation of steps from their mean length
+TYPICAL_OF = 63  # steps
+TYPICAL_NEEDED = 16
+PAUSE_STEPS = 8
 LOOK_EVERY = 8  # updates, while there is an anchor: two seconds
 
 _Anchor = tuple[int, int]
@@ -40,13 +43,17 @@ _Anchor = tuple[int, int]
 class Rhythm(NamedTuple):
     """steps: that were seen to end. sum_ns: their durations. step_began_ns: CLOCK_MONOTONIC; 0 while no rhythm is known.
 
-    missed_beats: how many came too fast to be read; the steps that they belong to are not counted.
+    missed_beats: how many came too fast to be read; the steps that they belong to are not counted. typical_step_ns: the median
+    of the last steps; 0 while there are few. pauses: steps that took PAUSE_STEPS times as long, pause_ns: the time beyond it.
     """
 
     steps: int
     sum_ns: int
     step_began_ns: int
     missed_beats: int
+    typical_step_ns: int
+    pauses: int
+    pause_ns: int
 
 
 class Cadence:
@@ -63,6 +70,9 @@ class Cadence:
         self._missed = 0
         self._steps = 0
         self._sum_ns = 0
+        self._last_ns: deque[int] = deque(maxlen=TYPICAL_OF)
+        self._typical_ns = 0
+        self._pauses = self._pause_ns = 0
 
     def update(self, row: CadenceRow) -> None:
         """Take the latest beats. Where some were overwritten before they were read, the step they belong to is left out."""
@@ -100,6 +110,12 @@ class Cadence:
             self._counts[slot_of(step_ns)] += 1
             self._steps += 1
             self._sum_ns += step_ns
+            self._last_ns.append(step_ns)
+            if self._steps % TYPICAL_NEEDED == 0:
+                self._typical_ns = sorted(self._last_ns)[len(self._last_ns) // 2]
+            if self._typical_ns and step_ns > PAUSE_STEPS * self._typical_ns:
+                self._pauses += 1
+                self._pause_ns += step_ns - self._typical_ns
         self._anchored_at_ns = beat.at_ns
 
     def _look(self) -> None:
@@ -131,7 +147,15 @@ class Cadence:
 
     def rhythm(self) -> Rhythm:
         """Steps so far and the open one."""
-        return Rhythm(self._steps, self._sum_ns, self._anchored_at_ns if self._anchor else 0, self._missed)
+        return Rhythm(
+            self._steps,
+            self._sum_ns,
+            self._anchored_at_ns if self._anchor else 0,
+            self._missed,
+            self._typical_ns,
+            self._pauses,
+            self._pause_ns,
+        )
 
     def steps(self) -> HistogramTotal | None:
         """Durations so far; None without any."""

@@ -14,11 +14,15 @@ from typing import NamedTuple
 
 from exporter.accounting.sharing import shared
 from exporter.accounting.wait_baseline import MIN_CLEAN, Ceiling, WaitBaseline
+from exporter.kernel.abi import Role
+from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.thread_rows import Exposure, ExposureKey
 
 _NONE = Exposure(*(0,) * len(Exposure._fields))
 _STALLED_SHARE = 32
 """Without clean waits, only waits whose late stalls are longer than this part of them have a baseline. CLEAN_SHARE in C."""
+_EVENT_WAIT_NS = 200_000
+"""An event that is usually reached sooner, as that of a copy, says nothing about the GPU: more work is queued behind it."""
 
 
 class Exposed(NamedTuple):
@@ -45,7 +49,8 @@ class Exposed(NamedTuple):
 class _Waits:
     """Waits of one kind. undecided: what they may have lost, at most, and could not be decided yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_for_event: bool = False) -> None:
+        self._is_for_event = is_for_event
         self._before = _NONE
         self.baseline = WaitBaseline()
         self._ceiling = Ceiling()
@@ -69,6 +74,8 @@ class _Waits:
         if expected_ns is None:
             return Exposed()
         most = self.undecided
+        if self._is_for_event and expected_ns < self._calls * _EVENT_WAIT_NS:
+            most = most._replace(late_ns=0)
         lost_ns = min(max(self._total_ns + most.late_ns - expected_ns, 0), sum(most))
         self._calls = self._total_ns = 0
         self.undecided = Exposed()
@@ -110,7 +117,9 @@ class ExposedLoss:
         """
         lost = Exposed()
         for key, row in rows:
-            lost = lost.plus(self._waits.setdefault(key, _Waits()).update(row))
+            if key not in self._waits:
+                self._waits[key] = _Waits(is_for_event=OPERATIONS[key.operation].role is Role.EVENT_SYNC)
+            lost = lost.plus(self._waits[key].update(row))
         returned_ns = min(lost.stopped_ns, self._advanced_ns)
         longest_ns = self.longest_wait_ns
         surely_ns = max(stopped_ns - longest_ns, 0) if longest_ns is not None else 0

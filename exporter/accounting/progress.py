@@ -64,6 +64,7 @@ class WorkloadProgress(NamedTuple):
     while no rhythm is known. missed_beats: steps went unseen where this has grown. calls: that hit a probe, in whole dozens.
     stopped_ns: how long the thread that feeds the GPU has been stopped by a signal in its open call or gap; 0 when threads were
     not read. kernels: launched, in graphs or not. standing: None when threads were not read.
+    typical_step_ns: the median of the last steps. pauses, pause_ns: steps that took many times as long, and the time beyond it.
     """
 
     lost_ns: Mapping[tuple[Cause, str], int]
@@ -73,6 +74,9 @@ class WorkloadProgress(NamedTuple):
     steps_ns: int = 0
     step_began_ns: int = 0
     missed_beats: int = 0
+    typical_step_ns: int = 0
+    pauses: int = 0
+    pause_ns: int = 0
     calls: int = 0
     stopped_ns: int = 0
     kernels: int = 0

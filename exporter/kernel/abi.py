@@ -207,7 +207,7 @@ FEEDING_ROW = Layout(
     left_out_launches="Q",
     kernels="Q",
     open_captures="I",
-    padding="I",
+    event_waits="I",
 )
 LAUNCH_SAMPLING = Layout(
     process="I",
@@ -647,3 +647,4 @@ class Waker(enum.IntEnum):
     PROCESS = 2
     OTHER = 3
     HOLDER = 4
+    LOADER = 5

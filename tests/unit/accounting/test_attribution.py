@@ -296,9 +296,21 @@ class TestWakeupPaths:
 
     def test_waker_that_slept_itself_leaves_the_cause_to_the_sleep(self, books: Books) -> None:
         """The holder of a lock, a thread of the same process, slept with it."""
-        books.wakeup_path(LOCK, {ThreadState.SLEEP: 100, ThreadState.POLL: 100}, waker=Waker.THREAD)
+        books.wakeup_path(LOCK, {ThreadState.SLEEP: 100}, waker=Waker.THREAD)
 
         assert books.book({LOCK: 50}) == {("lock", ""): 50}
+
+    def test_event_loop_that_passes_requests_on_is_an_own_wait(self, books: Books) -> None:
+        """A server's thread polled until one came, and another thread slept until it was handed on."""
+        books.wakeup_path(LOCK, {ThreadState.POLL: 100}, waker=Waker.THREAD)
+
+        assert books.book({LOCK: 50}) == {("own_wait", ""): 50}
+
+    def test_thread_that_works_ahead_is_the_dataloader(self, books: Books) -> None:
+        """Whether it computed or slept."""
+        books.wakeup_path(LOCK, {ON_CPU: 50, ThreadState.SLEEP: 50}, waker=Waker.LOADER)
+
+        assert books.book({LOCK: 50}) == {("dataloader", ""): 50}
 
     def test_holder_that_computes_leaves_the_cause_to_the_sleep(self, books: Books) -> None:
         """It is no worker."""

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from exporter.accounting.cadence import Cadence, anchors, shortest_period
+from exporter.accounting.cadence import Cadence, Rhythm, anchors, shortest_period
 from exporter.kernel import abi
 from exporter.kernel.cadence_rows import CadenceRow
 from exporter.units import slot_of
@@ -177,12 +177,21 @@ class TestProgress:
         assert rhythm.step_began_ns > job.now_ns - 40 * MS
         assert rhythm.missed_beats == 0
 
+    def test_step_of_many_usual_ones_contains_a_pause(self, job: Job) -> None:
+        """20 steps of 40 ms, one of 400, and one of 300, which is less than eight."""
+        for length_ms in [40] * 20 + [400, 300]:
+            job.step(length_ms)
+            job.tick()
+        rhythm = job.cadence.rhythm()
+
+        assert (rhythm.typical_step_ns, rhythm.pauses, rhythm.pause_ns) == (40 * MS, 1, 360 * MS)
+
     def test_without_a_rhythm_no_step_is_open(self, job: Job) -> None:
         """One step is none."""
         job.step()
         job.tick()
 
-        assert job.cadence.rhythm() == (0, 0, 0, 0)
+        assert job.cadence.rhythm() == Rhythm(0, 0, 0, 0, 0, 0, 0)
 
     def test_beats_that_came_too_fast_are_counted(self, job: Job) -> None:
         """Forty steps of five beats between two ticks: the ring holds 128 of the 200."""

@@ -11,19 +11,21 @@ from exporter.kernel.tables import Tables
 from tests.support.tables import FakeTables
 
 SYNC = "cudaStreamSynchronize"
+MS = 1_000_000
 
 
 class Calls:
     """Calls of one process, and what was lost by them."""
 
-    def __init__(self) -> None:
+    def __init__(self, operation: str = SYNC) -> None:
+        self._operation = operation
         self.kernel = FakeTables()
         self.loss = ExposedLoss()
         self._tables = Tables(self.kernel.maps)
 
     def lost(self, *, open_stop_ns: int = 0, **more: Any) -> Exposed:
         """After these calls. more: of FakeTables.exposure(). open_stop_ns: in an open call of a thread that is stopped now."""
-        self.kernel.exposure(1, SYNC, **more)
+        self.kernel.exposure(1, self._operation, **more)
         return self.loss.update(self._tables.read_accounts([1]).exposures.items(), open_stop_ns)
 
 
@@ -235,3 +237,20 @@ class TestKinds:
         calls.lost(work=8, clean=(10, 1_000))
 
         assert (unknown, calls.loss.longest_wait_ns) == (None, 100)
+
+
+class TestEvents:
+    """A job that is ahead of its GPU waits for events of earlier work."""
+
+    @pytest.fixture
+    def waits(self) -> Calls:
+        """Waits for events."""
+        return Calls("cudaEventSynchronize")
+
+    def test_stall_is_lost_beyond_a_usual_wait(self, waits: Calls) -> None:
+        """5 ms usually; a stall of 8 ms leaves nothing to wait for."""
+        assert waits.lost(clean=(10, 50 * MS), bounded=(1, 0, 0), late_ns=8 * MS).late_ns == 3 * MS
+
+    def test_event_that_is_reached_at_once_shows_nothing(self, waits: Calls) -> None:
+        """0.1 ms, as for a copy: the kernels behind it may hide the stall."""
+        assert waits.lost(clean=(10, MS), bounded=(1, 0, 0), late_ns=8 * MS) == Exposed()

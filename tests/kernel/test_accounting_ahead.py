@@ -1,0 +1,74 @@
+"""Jobs that work ahead: a stall is hidden as long as the GPU has work, and a thread that makes data is no holder of a lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.accounting.accountant import Accountant
+from exporter.kernel.abi import ThreadState, Victim, Waker
+from tests.support import accounts
+from tests.support.accounts import Account
+from tests.support.traced import Tracer
+
+MS = 1_000_000
+STEPS = 50
+
+
+@pytest.fixture
+def ahead_program(tmp_path: Path) -> Path:
+    return accounts.compiled(Path(__file__).with_name("ahead.c"), tmp_path)
+
+
+def _run(tracer: Tracer, program: Path, *arguments: str) -> Account:
+    tracer.attach(accounts.Api.RUNTIME, program, ("cudaLaunchKernel", "cudaEventSynchronize", "cudaStreamSynchronize"))
+    return accounts.run(tracer, program, *arguments)
+
+
+def _lost_ns(account: Account) -> int:
+    accountant = Accountant()
+    accountant.update(account.accounts, {1: "job"}, 1)
+    return sum(accountant.times()[1].lost.values())
+
+
+class TestAheadOfGpu:
+    """Each step takes 6 ms on the GPU, and waits for the one before."""
+
+    def test_stall_is_lost_beyond_what_the_gpu_still_has_to_do(
+        self, account_tracer: Tracer, ahead_program: Path
+    ) -> None:
+        """Stalls of 15 ms: about 9 ms of each is lost."""
+        account = _run(account_tracer, ahead_program, "gpu", str(STEPS), "15000")
+
+        assert account.truth["lost_ns"] >= STEPS * 8.5 * MS
+        assert _lost_ns(account) == pytest.approx(account.truth["lost_ns"], rel=0.15)
+
+    def test_shorter_stall_is_hidden(self, account_tracer: Tracer, ahead_program: Path) -> None:
+        """Stalls of 2 ms."""
+        assert _lost_ns(_run(account_tracer, ahead_program, "gpu", str(STEPS), "2000")) <= STEPS * 0.1 * MS
+
+
+class TestAheadOfStepThread:
+    """A thread of the process on which the step thread waits."""
+
+    def _waited_ns(self, account: Account, waker: Waker) -> int:
+        return sum(
+            row.resolved_ns
+            for key, row in account.accounts.wakeups.items()
+            if (key.victim, key.state, key.waker) == (Victim.STEP, ThreadState.LOCK, waker)
+        )
+
+    def test_thread_that_was_ahead_makes_data(self, account_tracer: Tracer, ahead_program: Path) -> None:
+        """For five seconds its queue is full; then each of 50 steps waits for 15 ms longer than it takes itself."""
+        account = _run(account_tracer, ahead_program, "thread", "5", "20000")
+
+        assert self._waited_ns(account, Waker.LOADER) >= 0.6 * STEPS * 15 * MS
+        assert self._waited_ns(account, Waker.THREAD) <= 0.1 * STEPS * 15 * MS
+
+    def test_thread_that_is_always_waited_for_holds_a_lock(self, account_tracer: Tracer, ahead_program: Path) -> None:
+        """From the first step on, for five seconds."""
+        account = _run(account_tracer, ahead_program, "lock", "5", "5000")
+
+        assert self._waited_ns(account, Waker.LOADER) == 0
+        assert self._waited_ns(account, Waker.THREAD) >= STEPS * 4 * MS
