@@ -16,6 +16,7 @@ from exporter.chains.cusum import Cusum
 from exporter.chains.episode import Episode, Waited
 from exporter.chains.gpu import DeviceSide
 from exporter.chains.hitches import Hitches
+from exporter.chains.idle import IdleTime
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.span_buffer import SpanBuffer
 from exporter.chains.spending import Grown, Spending, Spent, SpentBefore
@@ -29,8 +30,6 @@ from exporter.chains.thresholds import (
     LASTING_NS,
     MAIN_SHARE,
     STUCK_NS,
-    UNSTEADY_ABOVE,
-    UNSTEADY_BELOW,
     WINDOW_NS,
 )
 from exporter.chains.verdict import Findings, Verdict
@@ -58,6 +57,7 @@ class Detector:
         self._past = SpanBuffer(balance)
         self._cusum = Cusum()
         self._hitches = Hitches()
+        self._idle = IdleTime()
         self._spent = SpentBefore()
         self._episodes: list[Episode] = []  # oldest first
         self._expected: Level | None = None  # what the job is like without anything new; None until that is known
@@ -98,6 +98,10 @@ class Detector:
     def add(self, seen: ProcessState) -> None:
         """Update at a tick."""
         past = self._past
+        seen, is_new = self._idle.add(seen, may_begin=past.is_varied and not self._episodes)
+        if is_new:
+            past.forget()
+            self._cusum, self._spent = Cusum(), SpentBefore()
         tick = past.add(seen)
         self._expected = self._level_until_now() if self._episodes else past.usual.level
         if tick is not None and self._expected is not None:
@@ -166,7 +170,7 @@ class Detector:
         found = verdict.find(span, past.usual, waited(span), before)
         reason = verdict.judge(found)
         if reason is not None and reason.cause is verdict.UNDETERMINED:
-            if not past.recent().steps or not self._is_steady(span, late_before):
+            if not past.recent().steps or not past.is_steady(span, late_before):
                 return self._check_regime(span, found)
             reason = self._judge_job(span, found, reason, readings)
         elif reason is None and verdict.is_another_phase(found):
@@ -208,13 +212,6 @@ class Detector:
             self._restart()
         return []
 
-    def _is_steady(self, span: Span, late_before: float) -> bool:
-        """Whether it is as slow now, and in the later half, as over the whole span."""
-        middle = self._past.since(span.then.now_ns + span.wall_ns // 2)
-        whole = span.late_share - late_before
-        parts = (part.late_share - late_before for part in (self._past.tick, Span(middle, span.now)))
-        return whole > 0 and all(UNSTEADY_BELOW <= part / whole <= UNSTEADY_ABOVE for part in parts)
-
     def _grown(self, readings: Readings) -> Grown:
         return self._spent.grown(Spent(self._past.last, readings.spending()))
 
@@ -244,6 +241,8 @@ class Detector:
         reason = verdict.judge(found)
         if reason is None or found.lost.get(reason.cause, 0.0) < CHRONIC_SHARE:
             return []
+        if not span.steps and reason.cause in verdict.OF_OTHERS:
+            return []  # a server that waits for requests looks like this
         return [self._open(span, found, reason, None, is_chronic=True)]
 
     def _is_stuck(self, seen: ProcessState) -> bool:
@@ -303,5 +302,4 @@ class Detector:
 
 def _pace_of(span: Span) -> tuple[float, float]:
     """Length of a step in nanoseconds, calls in a step."""
-    steps = max(span.steps, 1)
-    return span.steps_ns / steps, span.calls / steps
+    return span.steps_ns / max(span.steps, 1), span.calls / max(span.steps_made, 1.0)

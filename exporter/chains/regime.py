@@ -20,7 +20,7 @@ from exporter.chains.thresholds import (
     WINDOWS_NEEDED_VARIED,
     WINDOWS_TO_REMEMBER,
 )
-from exporter.chains.window import BaselineWindow, Level, deviation, mean, median
+from exporter.chains.window import BaselineWindow, Level, deviation, mean, median, relative_deviation
 
 
 class Regime:
@@ -40,6 +40,7 @@ class Regime:
         self.lost_of_all = 0.0
         self.late = 0.0
         self.spread = 0.0
+        self.calls_spread = 0.0
         self._sum_up()
 
     def add(self, window: BaselineWindow) -> None:
@@ -62,7 +63,7 @@ class Regime:
     @property
     def level(self) -> Level:
         """The same, for comparison with a time."""
-        return Level(self.late, self.lost, self.lost_of_all, self.calls_per_step, self.spread)
+        return Level(self.late, self.lost, self.lost_of_all, self.calls_per_step, self.spread, self.calls_spread)
 
     def is_faster(self, window: BaselineWindow) -> bool:
         """Whether a window is faster by so much that it belongs to another regime."""
@@ -83,7 +84,8 @@ class Regime:
         windows = self._windows
         stepped = [window for window in windows if window.steps]
         self.step_ns = median(window.step_ns for window in stepped)
-        self.calls_per_step = median(window.calls_per_step for window in stepped)
+        calls = [window.calls_per_step for window in stepped]
+        self.calls_per_step, self.calls_spread = median(calls), relative_deviation(calls)
         causes = {cause for window in windows for cause in window.lost}
         self.lost = {cause: median(window.lost.get(cause, 0.0) for window in windows) for cause in causes}
         self.lost_of_all = median(window.lost_of_all for window in windows)

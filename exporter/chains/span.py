@@ -25,7 +25,8 @@ class ProcessState(NamedTuple):
 
     now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: time lost so far against the
     baseline, summed tick by tick. unfinished: communicator, by the order of creation, -> operations that are enqueued and not
-    known to be complete; also of one whose creation was not seen, so that its hash and rank are unknown.
+    known to be complete; also of one whose creation was not seen, so that its hash and rank are unknown. idle_ns: time so far in
+    which the job had nothing to do, where that is its habit.
     """
 
     now_ns: int
@@ -33,6 +34,7 @@ class ProcessState(NamedTuple):
     collectives: Mapping[int, Collective] = {}
     late_ns: float = 0.0
     unfinished: Mapping[int, int] = {}
+    idle_ns: int = 0
 
     def fractional_steps(self, usual_step_ns: float) -> float:
         """Steps so far; the open one counts by its age, as one at most."""
@@ -50,8 +52,13 @@ class Span(NamedTuple):
 
     @property
     def wall_ns(self) -> int:
-        """Wall time; at least 1."""
-        return max(self.now.now_ns - self.then.now_ns, 1)
+        """Wall time without idle time; at least 1."""
+        return max(self._wall_ns, 1)
+
+    @property
+    def _wall_ns(self) -> int:
+        """Below 0 where idle time is recognised late."""
+        return self.now.now_ns - self.then.now_ns - (self.now.idle_ns - self.then.idle_ns)
 
     @property
     def steps(self) -> int:
@@ -61,6 +68,12 @@ class Span(NamedTuple):
     def steps_ns(self) -> int:
         """Time that ended steps took."""
         return self.now.progress.steps_ns - self.then.progress.steps_ns
+
+    @property
+    def steps_made(self) -> float:
+        """Steps, those included whose beats were missed."""
+        is_missed = self.now.progress.missed_beats != self.then.progress.missed_beats
+        return self.wall_ns * self.steps / self.steps_ns if is_missed and self.steps else float(self.steps)
 
     @property
     def calls(self) -> int:
@@ -85,18 +98,18 @@ class Span(NamedTuple):
         """Share of the span by which the job was slower than at a time when `before` of it was lost against the baseline."""
         return 1.0 - (1.0 - self.late_share) / (1.0 - min(before, LATE_MAX))
 
-    def slower(self, usual_step_ns: float) -> float | None:
-        """Share of the span that the same progress does not take at the baseline: 0.5 where steps take twice as long.
+    def excess_ns(self, usual_step_ns: float) -> float | None:
+        """Time that the same progress does not take at the baseline: half of the span where steps take twice as long.
 
         Below 0 where they are faster; None if unknown.
         """
         then, now = self.then.progress, self.now.progress
         if now.missed_beats != then.missed_beats:
-            return 1.0 - usual_step_ns * self.steps / self.steps_ns if self.steps else None
+            return self.wall_ns - self.steps_made * usual_step_ns if self.steps else None
         if not (now.step_began_ns and then.step_began_ns):
             return None
         made = self.now.fractional_steps(usual_step_ns) - self.then.fractional_steps(usual_step_ns)
-        return 1.0 - made * usual_step_ns / self.wall_ns
+        return self._wall_ns - made * usual_step_ns
 
     def lost_ns(self) -> dict[tuple[Cause, str], int]:
         """Growth by (cause, culprit)."""

@@ -18,6 +18,9 @@ from exporter.chains.thresholds import (
     JUDGED_MOMENTS,
     JUDGED_NS,
     SPREADS_ALLOWED,
+    UNSTEADY_ABOVE,
+    UNSTEADY_BELOW,
+    VARIED,
     WINDOW_NS,
     WINDOWS_KEPT,
 )
@@ -68,7 +71,7 @@ class SpanBuffer:
         span = Span(self._opened or seen, seen)
         if self._opened is None:
             self._opened, self._is_quiet = seen, is_quiet
-        elif span.wall_ns >= WINDOW_NS and (span.steps or (span.calls and not seen.progress.step_began_ns)):
+        elif _is_window(span):
             window = window_of(span)
             self.baseline.record(window)
             if self._is_quiet:
@@ -85,6 +88,15 @@ class SpanBuffer:
         self._opened = None
         self.baseline.restart(self.last.now_ns)
 
+    def forget(self) -> None:
+        """Forget all that was seen: what comes cannot be compared with it."""
+        self.baseline.forget()
+        self.baseline.restart(self.last.now_ns)
+        self._seen.clear()
+        self._marks.clear()
+        self._opened = None
+        self._withheld.clear()
+
     def _keep(self, seen: ProcessState) -> None:
         """Keep what a verdict needs, in at most JUDGED_MOMENTS states: steps may take minutes."""
         judged_ns = max(JUDGED_NS, min(4 * JOB_CAUSE_STEPS * self.pace_ns, JUDGED_MAX_NS))
@@ -100,9 +112,9 @@ class SpanBuffer:
 
     def _excess_ns(self, tick: Span) -> float:
         """Time lost against the baseline."""
-        slower = tick.slower(self.usual.step_ns) if self.usual.step_ns else None
-        if slower is not None:
-            return slower * tick.wall_ns
+        excess_ns = tick.excess_ns(self.usual.step_ns) if self.usual.step_ns else None
+        if excess_ns is not None:
+            return excess_ns
         return tick.lost_of_all_ns() - self.usual.lost_of_all * tick.wall_ns
 
     # ---- baseline
@@ -111,6 +123,11 @@ class SpanBuffer:
     def usual(self) -> Regime:
         """The regime that the job is in."""
         return self.baseline.usual
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether its seconds are not known to be alike."""
+        return not self.usual.is_known or self.usual.spread >= VARIED
 
     @property
     def has_rhythm(self) -> bool:
@@ -165,6 +182,13 @@ class SpanBuffer:
         """The last so many nanoseconds, and at least two steps."""
         return Span(self.since(self.last.now_ns - max(least_ns, 2 * self.pace_ns)), self.last)
 
+    def is_steady(self, span: Span, late_before: float) -> bool:
+        """Whether the job is as slow now, and in the later half, as over the whole span, beyond late_before of the time."""
+        middle = self.since(span.then.now_ns + (span.now.now_ns - span.then.now_ns) // 2)
+        whole = span.late_share - late_before
+        parts = (part.late_share - late_before for part in (self.tick, Span(middle, span.now)))
+        return whole > 0 and all(UNSTEADY_BELOW <= part / whole <= UNSTEADY_ABOVE for part in parts)
+
     def onset(self, earliest: ProcessState, latest_ns: int, late_before: float) -> ProcessState:
         """The likeliest onset of what has been lost up to now, between these two, where late_before of the time was lost before.
 
@@ -173,6 +197,12 @@ class SpanBuffer:
         latest_ns = min(latest_ns, self.last.now_ns - max(2 * self.pace_ns, 1))
         later = [one for one in self._seen if earliest.now_ns < one.now_ns <= latest_ns]
         return change_point.onset([earliest, *later], self.last, late_before)
+
+
+def _is_window(span: Span) -> bool:
+    """Whether enough was seen, and not mostly idle time."""
+    is_long = span.now.now_ns - span.then.now_ns >= WINDOW_NS and span.wall_ns >= WINDOW_NS / 4
+    return is_long and bool(span.steps or (span.calls and not span.now.progress.step_began_ns))
 
 
 def _at(now_ns: int, before: ProcessState, after: ProcessState) -> ProcessState:

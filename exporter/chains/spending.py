@@ -91,7 +91,7 @@ _BEGINNING = Spent(ProcessState(0, NO_PROGRESS), Spending())
 def grown(first: Spent, before: Spent, now: Spent) -> Grown:
     """Growth from the second moment to the third. The average per step from the first to the second is the baseline."""
     usual, span = Span(first.at, before.at), Span(before.at, now.at)
-    steps_as_usual = span.steps / max(usual.steps, 1)
+    steps_as_usual = span.steps_made / max(usual.steps_made, 1.0)
 
     def part(first_ns: int, then_ns: int, ns: int) -> float:
         return (ns - then_ns - (then_ns - first_ns) * steps_as_usual) / span.wall_ns

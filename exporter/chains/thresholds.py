@@ -48,6 +48,15 @@ CHANGE_REPORTED = 0.05
 CHANGE_SPREADS = 3.0
 """A change of the length of a step becomes the baseline whatever its size; one of so much is reported."""
 
+IDLE_PAUSES = 3
+IDLE_SHARE = 0.1
+IDLE_WITHIN_NS = 10 * NANOSECONDS
+"""Idle time is a habit of a job that has made so many pauses within this time, or has waited in most of these seconds; and for so
+much of the time."""
+
+PAUSE_STEPS = 8
+"""A step of so many usual ones contains a pause."""
+
 # ---- is it slower
 
 ALLOWANCE = 0.02
@@ -85,6 +94,10 @@ accounting's own error explain; with more the accounting is in doubt, and the co
 OWN_SHARE = 0.3
 """The job's own code and waits are named from this share on, where they are the largest part: below, the reason is not known, and
 the GPU is named because the host is ruled out."""
+
+DISPLACED_SHARE = 0.5
+"""Where another program takes a CPU, the job's own threads wait for each other on what is left of it. From
+this part of that time on, it is the other program's as well."""
 
 UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS
@@ -126,6 +139,9 @@ begun. In neither case is the host ruled out."""
 
 PHASE_CHANGE = 0.10
 """Calls per step more or fewer by this share: the job is in another phase, which is no fault."""
+
+CALLS_SPREADS = 2.0
+"""Or by so many standard deviations of a second: some of a server's steps begin requests, others go on with them."""
 
 CHRONIC_NS = 30 * NANOSECONDS
 CHRONIC_SHARE = 0.25

@@ -16,6 +16,8 @@ from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
     BALANCE_MARGIN,
+    CALLS_SPREADS,
+    DISPLACED_SHARE,
     EVIDENT_NS,
     JOB_CAUSE_NS,
     JOB_CAUSE_SHARE,
@@ -33,6 +35,9 @@ from exporter.chains.thresholds import (
 from exporter.chains.window import Level, lost_shares
 
 OF_CPUS = {Cause.CPU_CONTENTION, Cause.CPU_OVERSUBSCRIBED, Cause.CPU_QUOTA, Cause.IRQ}
+
+OF_OTHERS = frozenset((Cause.DATALOADER, Cause.NETWORK, Cause.LOCK))
+"""Waits until another thread, process or machine does something."""
 
 OF_THE_JOB = frozenset(
     (
@@ -100,8 +105,9 @@ class Findings(NamedTuple):
     would make; 1 without a rhythm. lost: by cause of the host. own_wait: sleeps of the job's own. other: lost to what is no cause
     at all. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls. What is lost is
     never more than the job is slower by.
-    calls: per step, relative to the baseline. peers: by rank, how long this one waited for it. lateness: how long the others
-    waited for this one. balance: 1; less where so much was charged that the accounting is in doubt.
+    calls: per step, relative to the baseline; calls_spread: its standard deviation from second to second. peers: by rank, how
+    long this one waited for it. lateness: how long the others waited for this one. balance: 1; less where so much was charged
+    that the accounting is in doubt.
     """
 
     wall_ns: int
@@ -117,6 +123,7 @@ class Findings(NamedTuple):
     peers: Mapping[str, float]
     lateness: float
     balance: float = 1.0
+    calls_spread: float = 0.0
 
     @property
     def lost_of_all(self) -> float:
@@ -169,16 +176,18 @@ def find(
     """
     before = before or usual.level
     shares = lost_shares(span)
-    is_paced = not is_chronic and usual.step_ns and span.slower(usual.step_ns) is not None
+    is_paced = not is_chronic and usual.step_ns and span.excess_ns(usual.step_ns) is not None
     slower = span.late_beyond(before.late) if is_paced else None
     # The baseline is lost step by step: a job that makes fewer steps loses less of it.
     as_before = 0.0 if is_chronic else 1.0 - max(slower or 0.0, 0.0)
     beyond = {cause: max(share - before.lost.get(cause, 0.0) * as_before, 0.0) for cause, share in shares.items()}
     lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause)}
+    if lost.get(Cause.CPU_CONTENTION, 0.0) >= DISPLACED_SHARE * lost.get(Cause.CPU_OVERSUBSCRIBED, 0.0) > 0:
+        lost[Cause.CPU_CONTENTION] += lost.pop(Cause.CPU_OVERSUBSCRIBED)
     paused = (span.now.progress.stopped_ns - span.then.progress.stopped_ns) / span.wall_ns
     if paused > lost.get(Cause.PAUSED, 0.0):
         lost[Cause.PAUSED] = min(paused, 1.0)
-    calls_per_step = span.calls / span.steps if span.steps else 0.0
+    calls_per_step = span.calls / span.steps_made if span.steps else 0.0
     return Findings(
         span.wall_ns,
         span.steps,
@@ -192,6 +201,7 @@ def find(
         calls_per_step / before.calls_per_step if calls_per_step and before.calls_per_step else 1.0,
         {rank: ns / span.wall_ns for rank, ns in peers.items()},
         span.lag_ns() / span.wall_ns,
+        calls_spread=before.calls_spread,
     ).balanced()
 
 
@@ -237,6 +247,9 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     part = min(parts[cause] / found.total, 1.0)
     if 0 < part < MAIN_SHARE and found.wall_ns < RULED_OUT_NS:
         return None  # none of them explains half of it yet
+    of_host = max(((share, Cause(name)) for name, share in reason.shares if Cause(name) in HOST_CAUSES), default=None)
+    if of_host is not None and of_host[0] >= max(part, OWN_SHARE):
+        return reason._replace(cause=of_host[1], effect=_effect(of_host[1], found), contribution=of_host[0])
     if part >= OWN_SHARE and cause is not Cause.GPU:
         shares = ((cause.value, part), *(one for one in reason.shares if one[0] != cause.value))
         return Verdict(cause, Effect.GAP, part, shares) if found.wall_ns >= JOB_CAUSE_NS else None
@@ -304,7 +317,8 @@ def part_of(cause: Cause, found: Findings) -> float:
 
 def is_another_phase(found: Findings) -> bool:
     """Whether a step makes more or fewer calls than the baseline. Spans begin and end within a step: one step of tolerance."""
-    return found.steps > 0 and abs(found.calls - 1.0) > PHASE_CHANGE + 1 / found.steps
+    allowed = max(PHASE_CHANGE, CALLS_SPREADS * found.calls_spread)
+    return found.steps > 0 and abs(found.calls - 1.0) > allowed + 1 / found.steps
 
 
 def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:

@@ -31,7 +31,7 @@ class BaselineWindow(NamedTuple):
 
 class Level(NamedTuple):
     """How slow a job is over a while, and what it loses. late, lost: shares of the wall time; spread: standard deviation of
-    `late` from window to window.
+    `late` from window to window; calls_spread: of the calls per step, as a share of them.
     """
 
     late: float = 0.0
@@ -39,6 +39,7 @@ class Level(NamedTuple):
     lost_of_all: float = 0.0
     calls_per_step: float = 0.0
     spread: float = 0.0
+    calls_spread: float = 0.0
 
 
 def window_of(span: Span) -> BaselineWindow:
@@ -48,7 +49,7 @@ def window_of(span: Span) -> BaselineWindow:
         span.wall_ns,
         steps,
         span.steps_ns / steps if steps else 0.0,
-        span.calls / steps if steps else 0.0,
+        span.calls / span.steps_made if steps else 0.0,
         lost_shares(span),
         span.lost_of_all_ns() / span.wall_ns,
         span.late_share,
@@ -60,12 +61,14 @@ def level_of(windows: Sequence[BaselineWindow]) -> Level:
     wall_ns = sum(window.wall_ns for window in windows)
     causes = {cause for window in windows for cause in window.lost}
     late = sum(window.late * window.wall_ns for window in windows) / wall_ns
+    calls = [window.calls_per_step for window in windows if window.steps]
     return Level(
         late,
         {cause: sum(one.lost.get(cause, 0.0) * one.wall_ns for one in windows) / wall_ns for cause in causes},
         sum(window.lost_of_all * window.wall_ns for window in windows) / wall_ns,
-        median(window.calls_per_step for window in windows if window.steps),
+        median(calls),
         deviation(window.late for window in windows),
+        relative_deviation(calls),
     )
 
 
@@ -87,6 +90,12 @@ def deviation(values: Iterable[float]) -> float:
         found.remove(max(found[0], found[-1], key=lambda value: abs(value - center)))
         center = mean(found)
     return _DEVIATION_OF_MEAN * mean(abs(value - center) for value in found)
+
+
+def relative_deviation(values: Sequence[float]) -> float:
+    """As a share of their mean; 0 of nothing."""
+    center = mean(values)
+    return deviation(values) / center if center else 0.0
 
 
 def mean(values: Iterable[float]) -> float:

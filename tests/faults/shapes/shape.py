@@ -67,6 +67,7 @@ class Shape:
 
     step_seconds: about, on an idle machine of 2 CPUs. needs: as deploy/packages.sh takes them, file-or-command:package.
     source: of a program in C++, in PROGRAMS; the command begins with what ready() builds from it.
+    has_pauses: between its steps it waits for its users.
     is_held_out: its figures are reported apart, and the detection is not changed by what they show.
     """
 
@@ -76,6 +77,7 @@ class Shape:
     step_seconds: float
     offers: frozenset[InsideFault]
     ranks: int = 1
+    has_pauses: bool = False
     is_held_out: bool = False
     needs: tuple[str, ...] = ()
     source: str = ""

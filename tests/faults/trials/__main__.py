@@ -73,10 +73,12 @@ def shapes_of(kind: str) -> list[Shape]:
     return [shape for shape in SHAPES.values() if kind == "all" or shape.is_held_out == (kind == "held-out")]
 
 
-def planned_trials(seed: int, count: int, kind: str, fault: str | None) -> list[PlannedTrial]:
+def planned_trials(
+    seed: int, count: int, kind: str, fault: str | None, *, with_decoys: bool = True
+) -> list[PlannedTrial]:
     """As the seed chooses."""
     planner = Planner(seed, shapes_of(kind), OUTSIDE)
-    return list(planner.trials(count) if fault is None else planner.only(fault, count))
+    return list(planner.trials(count, with_decoys=with_decoys) if fault is None else planner.only(fault, count))
 
 
 def recorded(plan: Iterable[PlannedTrial], results: Results, out: Path | None, *, is_live: bool) -> None:
@@ -127,13 +129,14 @@ def run(
     fault: str | None = None,
     out: Path | None = None,
     is_live: bool = False,
+    with_decoys: bool = True,
 ) -> int:
     """Prints rows and figures. Exit code: 1 when a trial failed."""
     began_at = time.monotonic()
     results = Results()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    plan = planned_trials(seed, count, kind, fault)
+    plan = planned_trials(seed, count, kind, fault, with_decoys=with_decoys)
     print(f"\n{len(plan)} trials, live: --trials {count} --seed {seed}.\n\n{CASE_HEAD}", flush=True)
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -156,6 +159,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"how many trials ({COUNT})")
     parser.add_argument("--shapes", default="all", help="tuned, held-out, all, or the name of one (all)")
     parser.add_argument("--fault", metavar="NAME", help="only this fault or decoy")
+    parser.add_argument("--no-decoys", action="store_true", help="faults alone")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the recordings there")
     parser.add_argument("--replay", type=Path, metavar="DIR", help="compare the recordings there, run nothing")
     parser.add_argument("--live", action="store_true", help="run each trial again under the exporter, and compare both")
@@ -176,7 +180,15 @@ def main() -> int:
             print(f"{fault.name:24}{'+'.join(sorted(fault.causes)) or 'none':28}{fault.says}")
         return 0
     if asked.replay is None:
-        return run(asked.seed, asked.count, kind=asked.shapes, fault=asked.fault, out=asked.out, is_live=asked.live)
+        return run(
+            asked.seed,
+            asked.count,
+            kind=asked.shapes,
+            fault=asked.fault,
+            out=asked.out,
+            is_live=asked.live,
+            with_decoys=not asked.no_decoys,
+        )
     results = Results()
     print(f"Replay of what was recorded in {asked.replay.name}: no program runs.\n\n{CASE_HEAD}", flush=True)
     for trial in replayed(asked.replay, shapes_of(asked.shapes)):

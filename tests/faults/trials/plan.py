@@ -62,12 +62,12 @@ class Planner:
         self._shapes = shapes
         self._outside = outside
 
-    def trials(self, count: int) -> Iterator[PlannedTrial]:
-        """Every shape as often as any other, and a decoy after each fault."""
+    def trials(self, count: int, *, with_decoys: bool = True) -> Iterator[PlannedTrial]:
+        """Every shape as often as any other, and a decoy after each fault if these are wanted."""
         order: list[Shape] = []
         for number in range(count):
             order = order or self._random.sample(self._shapes, len(self._shapes))
-            yield self._trial(number, order.pop(), is_decoy=number % 2 == 1)
+            yield self._trial(number, order.pop(), is_decoy=with_decoys and number % 2 == 1)
 
     def only(self, name: str, count: int) -> Iterator[PlannedTrial]:
         """One fault or decoy, in shapes that can have it."""

@@ -18,6 +18,7 @@ from tests.faults.campaign.co_occurrence import Alarm, alarms
 from tests.faults.diagnosed import Event, first_of, latest_of
 from tests.faults.job import Step
 from tests.faults.recording import RecordedRun
+from tests.faults.shapes import SHAPES
 from tests.faults.shapes.shape import DECOYS
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.outside.neighbour import GROUP
@@ -61,7 +62,8 @@ class Case:
     is_decoy: no chain is expected. accepted: causes that are right, or may be named though nothing is wrong. opened: chains from
     the begin of the fault to its grace. last: the same, when they were resolved. false_alarms: chains while steps were as long
     as ever. disturbed: those while they were longer without a fault. quiet_ns: in which no chain was to be opened. rules,
-    false_rules: alarms of rules of co-occurrence. booked: None without a recording or a fault.
+    false_rules: alarms of rules of co-occurrence. booked: None without a recording or a fault, with several ranks, which are late
+    by turns, and for a job with pauses, whose lost time depends on its users.
     """
 
     planned: PlannedTrial
@@ -142,7 +144,9 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
     """The case of a trial. Raises ValueError when its job made no steps before the fault."""
     on_ns = min(begin for begin, _ in trial.run.injections_ns)
     off_ns = max(end for _, end in trial.run.injections_ns)
-    truth = truth_of(trial.run.steps, on_ns, off_ns)
+    has_pauses = SHAPES[trial.planned.shape].has_pauses
+    is_alone = SHAPES[trial.planned.shape].ranks == 1 and not has_pauses
+    truth = truth_of(trial.run.steps, on_ns, off_ns, has_pauses=has_pauses)
     right = accepted(trial.planned.faults, outside)
     events = trial.events
     opened = [event for event in events if event.change is Change.OPENED]
@@ -163,7 +167,8 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
         if event not in mine and not (event.chain.cause.value in right and on_ns <= event.now_ns <= off_ns + GRACE_NS)
     ]
     is_excused = [
-        _is_start(trial, event) or (not is_on_purpose(trial.planned) and is_slow(trial.run.steps, event, on_ns, off_ns))
+        _is_start(trial, event)
+        or (not is_on_purpose(trial.planned) and is_slow(trial.run.steps, event, on_ns, off_ns, has_pauses=has_pauses))
         for event in others
     ]
     rules = list(alarms(trial.gauges))
@@ -182,7 +187,7 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
         whole_ns - (off_ns + GRACE_NS - on_ns if is_fault else 0),
         tuple(rule for rule in rules if is_fault and on_ns <= rule.now_ns <= off_ns + GRACE_NS),
         tuple(rule for rule in rules if not (is_fault and on_ns <= rule.now_ns)),
-        booked(trial.run, truth, on_ns, off_ns) if is_fault and trial.run.ticks else None,
+        booked(trial.run, truth, on_ns, off_ns) if is_fault and trial.run.ticks and is_alone else None,
     )
 
 
@@ -196,9 +201,9 @@ def _is_start(trial: Trial, event: Event) -> bool:
     return event.now_ns < first_ns(trial)
 
 
-def is_slow(steps: Iterable[Step], event: Event, on_ns: int, off_ns: int) -> bool:
+def is_slow(steps: Iterable[Step], event: Event, on_ns: int, off_ns: int, *, has_pauses: bool = False) -> bool:
     """Whether the rank's steps were longer than in quiet times while the chain came up, whatever the reason."""
-    spans = spans_of(step for step in steps if step.rank == max(event.rank, 0))
+    spans = spans_of((step for step in steps if step.rank == max(event.rank, 0)), has_pauses=has_pauses)
     during = [span.wall_ns for span in spans if span.end_ns > event.chain.began_ns and span.start_ns < event.now_ns]
     quiet = [span.wall_ns for span in spans if span.end_ns <= on_ns or span.start_ns >= off_ns + GRACE_NS]
     return bool(during and quiet) and sum(during) / len(during) / median(quiet) - 1 >= SLOWER

@@ -1,7 +1,7 @@
 """What the step log of a job shows: how much longer its steps were during a fault, and how much time that cost.
 
 In: logged steps and the moments of a fault. Out: a StepTruth. A job whose steps follow each other is measured from the end of one
-step to the end of the next; a server that waits for requests, by the length of its steps.
+step to the end of the next; one that waits for its users, by the length of its steps.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ NOISE_FACTOR = 3.0
 SETTLED = 0.3
 """Steps that change by more before the fault cannot be compared with: the machine has other work."""
 BASE_NS = 10 * NANOSECONDS
-BUSY = 0.5
-"""Steps of a job take at least this part of its time; those of a server that waits for requests may take less."""
 
 
 class Span(NamedTuple):
@@ -42,6 +40,7 @@ class StepTruth:
 
     impact: how much longer the median step was than before. lost_share: of the time of the fault, lost against the mean before.
     noise_share: the same of the second half of the time before the fault, against its first half.
+    wall_ns: of the fault, without pauses.
     first_slow_ns: the begin of the first step that was longer by half the bound; 0 without one.
     rates: steps per second before, during and after.
     """
@@ -77,44 +76,43 @@ class StepTruth:
         return self.slowdown >= BOUND
 
 
-def truth_of(steps: Iterable[Step], on_ns: int, off_ns: int) -> StepTruth:
-    """The rank that lost most. Raises ValueError when no rank has steps before the fault."""
+def truth_of(steps: Iterable[Step], on_ns: int, off_ns: int, *, has_pauses: bool = False) -> StepTruth:
+    """The rank that lost most. has_pauses: between its steps. Raises ValueError when no rank has steps before the fault."""
     by_rank: dict[int, list[Step]] = {}
     for step in steps:
         by_rank.setdefault(step.rank, []).append(step)
-    return max((_of_rank(own, on_ns, off_ns) for own in by_rank.values()), key=lambda truth: truth.slowdown)
+    ranks = (_of_rank(own, on_ns, off_ns, has_pauses=has_pauses) for own in by_rank.values())
+    return max(ranks, key=lambda truth: truth.slowdown)
 
 
-def _of_rank(steps: Sequence[Step], on_ns: int, off_ns: int) -> StepTruth:
-    spans = spans_of(steps)
+def _of_rank(steps: Sequence[Step], on_ns: int, off_ns: int, *, has_pauses: bool) -> StepTruth:
+    spans = spans_of(steps, has_pauses=has_pauses)
     middle_ns = on_ns - BASE_NS // 2
     before = [span for span in spans if on_ns - BASE_NS <= span.start_ns and span.end_ns <= on_ns]
     if not before:
         raise ValueError("no steps before the fault")
     during = [span for span in spans if span.end_ns > on_ns and span.start_ns < off_ns]
     after = [span for span in spans if span.start_ns >= off_ns]
+    wall_ns = sum(span.wall_ns for span in during) if has_pauses else off_ns - on_ns
     base_ns = median(span.wall_ns for span in before)
     slow = [span for span in during if span.wall_ns >= (1 + BOUND / 2) * base_ns]
     first = [span for span in before if span.end_ns <= middle_ns]
     second = [span for span in before if span.end_ns > middle_ns]
     return StepTruth(
         median(span.wall_ns for span in during) / base_ns - 1 if during else float("inf"),
-        lost_share(before, during, off_ns - on_ns) if during else 1.0,
+        lost_share(before, during, wall_ns) if during else 1.0,
         lost_share(first, second, sum(span.wall_ns for span in second)) if first and second else 0.0,
         slow[0].start_ns if slow else 0,
-        off_ns - on_ns,
+        wall_ns,
         (_rate(before), _rate(during), _rate(after)),
     )
 
 
-def spans_of(steps: Iterable[Step]) -> list[Span]:
+def spans_of(steps: Iterable[Step], *, has_pauses: bool = False) -> list[Span]:
     """Steps of one rank as they count, in the order of their end."""
     own = [Span(step.start_ns, step.end_ns) for step in sorted(steps, key=lambda step: step.end_ns)]
     cycles = [Span(before.end_ns, after.end_ns) for before, after in pairwise(own)]
-    if not cycles:
-        return own
-    usual_ns = median(span.wall_ns for span in own)
-    return cycles if usual_ns >= BUSY * median(span.wall_ns for span in cycles) else own
+    return own if has_pauses else cycles or own
 
 
 def lost_share(before: Sequence[Span], during: Sequence[Span], wall_ns: int) -> float:

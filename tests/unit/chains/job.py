@@ -98,11 +98,10 @@ class Job:
             int(self.steps) if self._has_rhythm else 0,
             self._steps_ns if self._has_rhythm else 0,
             self._began_ns if self._has_rhythm else 0,
-            0,
-            int(self.calls),
-            self.stopped_ns,
-            int(self.steps),
-            self.standing,
+            calls=int(self.calls),
+            stopped_ns=self.stopped_ns,
+            kernels=int(self.steps),
+            standing=self.standing,
         )
         places = {} if rank is None else {77: Collective(rank, self.arrived, self.lag_ns)}
         return Observation(progress, places, self.allocations, self.captures, self.unfinished)

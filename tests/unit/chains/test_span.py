@@ -30,34 +30,34 @@ class TestFractionalSteps:
         assert a_state(100, steps=7).fractional_steps(10 * MS) == 7.0
 
 
-class TestSlower:
-    """Share of the span that the same progress does not take at the baseline."""
+class TestExcess:
+    """Time that the same progress does not take at the baseline."""
 
     def test_half_as_many_steps_are_half_of_the_time(self) -> None:
         """50 steps of 10 ms in a second."""
         began = a_state(100, step_began_ns=100 * SECOND)
         now = a_state(101, steps=50, step_began_ns=101 * SECOND)
 
-        assert Span(began, now).slower(10 * MS) == pytest.approx(0.5)
+        assert Span(began, now).excess_ns(10 * MS) == pytest.approx(0.5 * SECOND)
 
     def test_faster_steps_are_below_zero(self) -> None:
         """125 steps of 10 ms in a second."""
         began = a_state(100, step_began_ns=100 * SECOND)
         now = a_state(101, steps=125, step_began_ns=101 * SECOND)
 
-        assert Span(began, now).slower(10 * MS) == pytest.approx(-0.25)
+        assert Span(began, now).excess_ns(10 * MS) == pytest.approx(-0.25 * SECOND)
 
     def test_without_a_rhythm_it_is_unknown(self) -> None:
-        assert a_span(1, steps=50).slower(10 * MS) is None
+        assert a_span(1, steps=50).excess_ns(10 * MS) is None
 
     def test_steps_that_went_unseen_leave_the_length_of_those_that_were_seen(self) -> None:
         """20 steps of 20 ms."""
         span = a_span(1, steps=20, steps_ns=400 * MS, missed_beats=1)
 
-        assert span.slower(10 * MS) == pytest.approx(0.5)
+        assert span.excess_ns(10 * MS) == pytest.approx(0.5 * SECOND)
 
     def test_without_any_that_was_seen_it_is_unknown(self) -> None:
-        assert a_span(1, missed_beats=1).slower(10 * MS) is None
+        assert a_span(1, missed_beats=1).excess_ns(10 * MS) is None
 
 
 class TestLateBeyond:

@@ -48,11 +48,11 @@ def serve(steps: Steps, device: gpu.Gpu, requests: "queue.Queue[int]") -> None:
 
 def main() -> None:
     steps = Steps()
+    arrivals = Arrivals("steady")  # the front end is there before the models
     device = gpu.Gpu(gpu.BLOCK)
     requests: queue.Queue[int] = queue.Queue(maxsize=MAX_QUEUED)
     for number in range(INSTANCES):
         threading.Thread(target=serve, args=(steps, device, requests), name=f"model-{number}", daemon=True).start()
-    arrivals = Arrivals("steady")
     while True:
         for tokens in arrivals.take(waits=True):
             if not requests.full():

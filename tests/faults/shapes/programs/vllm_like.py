@@ -19,10 +19,10 @@ class Engine:
 
     def __init__(self) -> None:
         self.steps = Steps()
+        self.arrivals = Arrivals("bursts")  # the API server is there before the engine
         self.device = gpu.Gpu()
         self.inside = Inside(self.steps, self.device)
         self.buffers = gpu.Buffers(self.device, 1 << 20)
-        self.arrivals = Arrivals("bursts")
         self.waiting: list[int] = []
         self.running: list[int] = []
         self._stream = self.device.stream()
