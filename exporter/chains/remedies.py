@@ -147,10 +147,11 @@ def _major_fault(_chain: Chain, args: _Arguments) -> Remedy:
     )
 
 
-def _lock(_chain: Chain, args: _Arguments) -> Remedy:
+def _lock(chain: Chain, args: _Arguments) -> Remedy:
+    holder = _culprit(chain) if chain.culprits else "another thread"
     return Remedy(
-        "The thread that feeds the GPU waits for a lock that another thread of the job holds; in Python this is often the GIL."
-        " Find the holder, and move its work to another process.",
+        f"The thread that feeds the GPU waits for a lock that {holder} holds; in Python this is often the interpreter's (GIL)."
+        " Move the holder's work to another process, or let it hold the lock for less time.",
         (f"py-spy dump --pid {args.tgid}", f"ps -L -o tid,stat,wchan:24,comm -p {args.tgid}"),
     )
 

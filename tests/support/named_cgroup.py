@@ -12,7 +12,7 @@ from tests.support.traced import eventually
 
 
 def _hierarchies() -> dict[str, Path]:
-    """Mounted hierarchies: v2, and those of v1 with the controllers of memory and of CPUs."""
+    """Mounted hierarchies: v2, and those of v1 with the controllers of memory, of CPUs, and the freezer."""
     found = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, folder, kind, options, *_ = line.split()
@@ -22,6 +22,8 @@ def _hierarchies() -> dict[str, Path]:
             found["v1"] = Path(folder)
         elif kind == "cgroup" and "cpu" in options.split(","):
             found["cpu"] = Path(folder)
+        elif kind == "cgroup" and "freezer" in options.split(","):
+            found["freezer"] = Path(folder)
     return found
 
 
