@@ -18,6 +18,7 @@
 #include "lib/feeding.bpf.h"
 #include "lib/maps.bpf.h"
 #include "lib/steal.bpf.h"
+#include "lib/throttle.bpf.h"
 #include "lib/waker.bpf.h"
 #include "abi/exit.h"
 
@@ -47,55 +48,6 @@ static __always_inline struct transition transition_of(struct task_struct *task,
 }
 
 /* ---- waiting for a CPU ---- */
-
-/*
- * How long a run queue has been throttled, without a throttling that still lasts. Before kernel 6.6 this is only known by the clock of the
- * load average, which is right while the CPU is idle or runs at full speed, and too slow otherwise.
- */
-static __always_inline u64 throttled_time_ns(struct cfs_rq *queue)
-{
-	if (bpf_core_field_exists(queue->throttled_clock_self_time))
-		return BPF_CORE_READ(queue, throttled_clock_self_time);
-	if (bpf_core_field_exists(queue->throttled_clock_pelt_time))
-		return BPF_CORE_READ(queue, throttled_clock_pelt_time);
-	return 0;
-}
-
-/* How long the current throttling has lasted, by the same clock; 0 if the queue is not throttled. */
-static __always_inline u64 throttled_until_now_ns(struct cfs_rq *queue)
-{
-	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
-		u64 since_ns = BPF_CORE_READ(queue, throttled_clock_self);
-
-		return since_ns ? elapsed_ns(since_ns, BPF_CORE_READ(queue, rq, clock)) : 0;
-	}
-	if (bpf_core_field_exists(queue->throttled_clock_pelt) && BPF_CORE_READ(queue, throttle_count))
-		return elapsed_ns(BPF_CORE_READ(queue, throttled_clock_pelt),
-				  BPF_CORE_READ(queue, rq, clock_pelt) - BPF_CORE_READ(queue, rq, lost_idle_time));
-	return 0;
-}
-
-/* Keeps the throttled time of the thread's run queue as of the beginning of its wait. */
-static __always_inline void begin_throttle_watch(struct account *account, u64 address)
-{
-	struct cfs_rq *queue = (void *)address;
-
-	account->throttled_queue = address;
-	account->throttled_ns = throttled_time_ns(queue);
-	account->throttled_before_ns = throttled_until_now_ns(queue);
-}
-
-/* How much of a wait of wait_ns, which ends now, was throttling by the own quota. */
-static __always_inline u64 throttled_of_wait(struct account *account, u64 address, u64 wait_ns)
-{
-	u64 before_ns = account->throttled_ns + account->throttled_before_ns;
-
-	if (address != account->throttled_queue)
-		return 0;
-	u64 throttled_ns = elapsed_ns(before_ns, throttled_time_ns((void *)address));
-
-	return throttled_ns < wait_ns ? throttled_ns : wait_ns;
-}
 
 static __always_inline void begin_wait(struct account *account, u64 queue, u32 cpu, u64 now_ns)
 {
@@ -404,26 +356,16 @@ int sched_migrate_task(u64 *context)
 	struct cpu_runs *from = cpu_runs_of(account->wait_cpu);
 	u64 now_ns = bpf_ktime_get_ns();
 
+	struct wait wait = {
+		.since_ns = account->blame_ns,
+		.until_ns = now_ns,
+		.allowed = (u64)task->cpus_ptr,
+		.cpu = account->wait_cpu,
+		.tgid = task->tgid,
+	};
+
 	if (from) {
-		struct task_struct *running = BPF_CORE_READ(task, se.cfs_rq, rq, curr);
-		u64 last_ns = from->runs[(from->written - 1) & (RUNS - 1)].end_ns;
-		struct run run = {.group = from->task_group};
-
-		if (last_ns < account->blame_ns || last_ns > now_ns)
-			last_ns = account->blame_ns;
-		run_describe(&run, running, BPF_CORE_READ(running, tgid), now_ns);
-		blame_run(thread, &run, elapsed_ns(last_ns, now_ns), task->tgid, NULL);
-		if (last_ns > account->blame_ns) {
-			struct wait wait = {
-				.since_ns = account->blame_ns,
-				.until_ns = last_ns,
-				.allowed = (u64)task->cpus_ptr,
-				.cpu = account->wait_cpu,
-				.tgid = task->tgid,
-			};
-
-			blame_wait(thread, from, &wait);
-		}
+		blame_open_wait(thread, from, &wait);
 		account->blame_ns = now_ns;
 	}
 	end_wait(account);

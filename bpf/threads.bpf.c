@@ -3,12 +3,14 @@
  * Where has the time of every living thread gone, the open call or gap included? And which threads that started before the exporter
  *   belong to a traced job?
  * Attach points: none; user space runs the iterators iter/task threads_read and threads_adopt.
- * Maps written: row_scratch (this file); threads, by threads_adopt; readers is only read. exporter/kernel/thread_rows.py reads the output of threads_read.
+ * Maps written: row_scratch (this file); blame, of waits that go on; threads, by threads_adopt; readers is only read. exporter/kernel/thread_rows.py reads the output of threads_read.
  * Dropped: threads without storage, counted under DROP_IN_SCHED.
  * Cost: about 0.2 us for each task of the machine and 1 us for each tracked thread, per run; docs/measurements.md.
  */
 #define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/account.bpf.h"
+#include "lib/blame.bpf.h"
+#include "lib/throttle.bpf.h"
 #include "lib/readers.bpf.h"
 #include "abi/operation.h"
 
@@ -67,6 +69,32 @@ static __always_inline void fill(const struct thread *thread, struct thread_row 
 		fill_gap(thread, row);
 }
 
+#define OPEN_WAIT_NS 100000000 /* a shorter one is charged when it ends */
+
+/*
+ * Charges the open wait for a CPU. The scheduler programs do so at its end, and a thread that gets no CPU has none. If its wait ends at
+ * this very moment, a part of it may be charged twice.
+ */
+static __always_inline void charge_open_wait(struct thread *thread, struct task_struct *task)
+{
+	struct account *account = &thread->account;
+	struct wait wait = {
+		.since_ns = account->blame_ns,
+		.until_ns = bpf_ktime_get_ns(),
+		.allowed = (u64)task->cpus_ptr,
+		.cpu = account->wait_cpu,
+		.tgid = task->tgid,
+	};
+	u64 wait_ns = elapsed_ns(wait.since_ns, wait.until_ns);
+
+	if (account->state != STATE_RUNNABLE || !account->is_waiting || wait_ns < OPEN_WAIT_NS)
+		return;
+	if (throttled_of_wait(account, (u64)task->se.cfs_rq, wait_ns) || throttled_until_now_ns(task->se.cfs_rq))
+		return;
+	if (__sync_val_compare_and_swap(&account->blame_ns, wait.since_ns, wait.until_ns) == wait.since_ns)
+		blame_open_wait(thread, cpu_runs_of(wait.cpu), &wait);
+}
+
 static __always_inline void fill_reader(const struct thread *thread, struct thread_row *row)
 {
 	struct output_key key = thread->account.output;
@@ -88,6 +116,7 @@ int threads_read(struct bpf_iter__task *context)
 
 	if (!thread)
 		return 0;
+	charge_open_wait(thread, task);
 	fill(thread, row);
 	row->tid = visible_tid(task);
 	row->tgid = visible_tid(BPF_CORE_READ(task, group_leader));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Who held the CPU while a tracked thread waited for it? The wait is charged to the runs it spans, so the charges add up to the wait.
- * A part that the ring no longer covers is charged to CULPRIT_UNKNOWN.
+ * Of a wait that spans more runs than the ring holds, these are taken for all: its charges are as theirs.
  * Map written: blame, read by exporter/kernel/thread_rows.py.
  *
  * Threads of a job that delay each other are either too many, or have been pushed off other CPUs. If a process outside the job holds
@@ -47,6 +47,7 @@ __noinline int blame_nobody(struct thread *thread, u32 culprit, u64 ns)
 }
 
 #define NEIGHBOURS 16	    /* CPUs that are searched: the aligned block of this size around the CPU */
+#define SCALE 1024
 #define LEAST_WAIT_NS 20000 /* shorter waits are not worth the search */
 
 /* A wait for a CPU, or a part of one. */
@@ -139,8 +140,14 @@ __noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wa
 	if (!thread || !cpu || !wait)
 		return 0;
 	u32 written = cpu->written;
-	u64 since_ns = wait->since_ns, until_ns = wait->until_ns;
+	u64 since_ns = wait->since_ns, until_ns = wait->until_ns, left_ns = elapsed_ns(since_ns, until_ns), scale = SCALE;
+	u64 oldest_ns = cpu->runs[written & (RUNS - 1)].end_ns; /* overwritten by the next run */
 	struct run other_run = {};
+
+	if (oldest_ns > since_ns && oldest_ns < until_ns) {
+		scale = SCALE * left_ns / (until_ns - oldest_ns);
+		since_ns = oldest_ns;
+	}
 
 	if (until_ns - since_ns >= LEAST_WAIT_NS)
 		blame_find_other(thread, wait, &other_run);
@@ -155,12 +162,38 @@ __noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wa
 		if (begin_ns < since_ns)
 			begin_ns = since_ns;
 		if (begin_ns < until_ns) {
-			blame_run(thread, run, until_ns - begin_ns, wait->tgid, &other_run);
+			u64 ns = (until_ns - begin_ns) * scale / SCALE;
+
+			if (ns > left_ns)
+				ns = left_ns;
+			blame_run(thread, run, ns, wait->tgid, &other_run);
+			left_ns -= ns;
 			until_ns = begin_ns;
 		}
 	}
-	if (until_ns > since_ns)
-		blame_nobody(thread, CULPRIT_UNKNOWN, until_ns - since_ns);
+	blame_nobody(thread, CULPRIT_UNKNOWN, left_ns);
+	return 0;
+}
+
+/* Charges a wait that goes on. */
+__noinline int blame_open_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
+{
+	if (!thread || !cpu || !wait)
+		return 0;
+	struct task_struct *running = (void *)cpu->task;
+	struct wait ended = *wait;
+	u64 last_ns = cpu->runs[(cpu->written - 1) & (RUNS - 1)].end_ns;
+	struct run run = {.group = cpu->task_group};
+
+	if (last_ns < wait->since_ns || last_ns > wait->until_ns)
+		last_ns = wait->since_ns;
+	if (running) {
+		run_describe(&run, running, BPF_CORE_READ(running, tgid), wait->until_ns);
+		blame_run(thread, &run, elapsed_ns(last_ns, wait->until_ns), wait->tgid, NULL);
+		ended.until_ns = last_ns;
+	}
+	if (ended.until_ns > ended.since_ns)
+		blame_wait(thread, cpu, &ended);
 	return 0;
 }
 

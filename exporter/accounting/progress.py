@@ -12,6 +12,8 @@ from exporter.units import NANOSECONDS
 _WAITS_FOR_INPUT = (ThreadState.POLL, ThreadState.OTHER)
 """Outside of calls: a notebook waits for its user, an interpreter for its terminal, a server for a request."""
 
+_WAITS_FOR_CPU = (ThreadState.RUNNABLE, ThreadState.THROTTLED)
+
 _DOES = {
     ThreadState.ON_CPU: "computes",
     ThreadState.RECLAIM: "frees memory",
@@ -43,8 +45,8 @@ class Standing(NamedTuple):
 
     @property
     def has_work(self) -> bool:
-        """Whether it should make progress, and does not merely wait for something to do."""
-        return bool(self.operation) or self.state not in _WAITS_FOR_INPUT
+        """Whether it should make progress: it waits neither for something to do nor for a CPU, which is a cause of its own."""
+        return self.state not in _WAITS_FOR_CPU and (bool(self.operation) or self.state not in _WAITS_FOR_INPUT)
 
     @property
     def sentence(self) -> str:

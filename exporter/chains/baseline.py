@@ -108,6 +108,7 @@ class Baseline:
 
     def record(self, window: BaselineWindow) -> None:
         """Add any second, slow or not."""
+        self.usual.record(window)
         self._recent.append(window)
         while window.ended_ns - self._recent[0].ended_ns > BEFORE_NS:
             del self._recent[0]

@@ -25,7 +25,6 @@ from exporter.chains.thresholds import (
     CHRONIC_NS,
     CHRONIC_SHARE,
     FADED_SHARE,
-    JOB_CAUSE_SHARE,
     LASTING_CHANGE_NS,
     LASTING_NS,
     MAIN_SHARE,
@@ -222,7 +221,7 @@ class Detector:
             return []
         span = Span(first, past.last)
         found = verdict.find(span, past.usual, waited(span))
-        if found.slower is None or found.slower < JOB_CAUSE_SHARE:
+        if found.slower is None or found.slower < found.least_of_job:
             return []
         reason = verdict.judge(found)
         if reason is not None and reason.cause is verdict.UNDETERMINED:

@@ -26,6 +26,9 @@ from exporter.chains.thresholds import (
 )
 
 OF_PAUSES = frozenset((Cause.OWN_WAIT, Cause.DATALOADER, Cause.NETWORK, Cause.LOCK))
+_OF_INPUT = frozenset((Cause.OWN_WAIT, Cause.DATALOADER))
+"""One or the other, as far as it is seen who has written to a pipe."""
+
 _FOR_REQUESTS = (Cause.OWN_WAIT, NO_CULPRIT)
 
 
@@ -83,10 +86,13 @@ class IdleTime:
 
     def _take_pauses(self, before: ProcessState | None, seen: ProcessState) -> None:
         """Pauses, as far as they were waits. Either may be read a tick before the other."""
-        waited = {key: ns for key, ns in _grown(before, seen).items() if key[0] in self._causes}
+        grown = _grown(before, seen)
+        waited = {key: ns for key, ns in grown.items() if key[0] in self._causes}
         if before is not None:
             grown_ns = _pauses_ns(seen) - _pauses_ns(before)
-            self._paused_ns = max(self._paused_ns + grown_ns, 0)
+            undecided_ns = seen.progress.undecided_ns - before.progress.undecided_ns
+            lost_ns = sum(grown.values()) - sum(waited.values()) + undecided_ns  # in a pause or not, it was not idle
+            self._paused_ns = max(self._paused_ns + grown_ns - max(lost_ns, 0), 0)
             self._quiet_ticks = 0 if grown_ns else self._quiet_ticks + 1
         for key in waited.keys() | self._waited.keys():
             known_ns = self._waited.get(key, 0) + waited.get(key, 0)
@@ -165,4 +171,5 @@ def _causes(seconds: Iterable[_Second]) -> frozenset[Cause]:
     waited_ns = {
         cause: sum(ns for one in found for key, ns in one.waits_ns.items() if key[0] is cause) for cause in OF_PAUSES
     }
-    return frozenset(cause for cause, ns in waited_ns.items() if ns >= IDLE_SHARE / 2 * wall_ns)
+    found_causes = frozenset(cause for cause, ns in waited_ns.items() if ns >= IDLE_SHARE / 2 * wall_ns)
+    return found_causes | _OF_INPUT if found_causes & _OF_INPUT else found_causes

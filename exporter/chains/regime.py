@@ -14,20 +14,24 @@ from exporter.chains.thresholds import (
     SAME_LENGTH,
     SAME_LENGTH_SPREADS,
     STEPS_NEEDED,
+    STRETCH_WINDOWS,
+    STRETCHES_KEPT,
+    STRETCHES_NEEDED,
     VARIED,
     WINDOWS_KEPT,
     WINDOWS_NEEDED,
     WINDOWS_NEEDED_VARIED,
     WINDOWS_TO_REMEMBER,
 )
-from exporter.chains.window import BaselineWindow, Level, deviation, mean, median, relative_deviation
+from exporter.chains.window import BaselineWindow, Level, deviation, mean, median, relative_deviation, typical_deviation
 
 
 class Regime:
     """A way in which a job works: a batch size, a phase, a model.
 
     began_ns: CLOCK_MONOTONIC of its first window; 0 before. late: mean share of a second by which steps are longer than their
-    median: 0 for a steady job, more for one that pauses now and then. spread: standard deviation of that share.
+    median: 0 for a steady job, more for one that pauses now and then. spread: standard deviation of that share. wander: the
+    same of stretches of ten seconds, over ten minutes; 0 while little is known.
     """
 
     def __init__(self, windows: Iterable[BaselineWindow] = (), *, is_fault: bool = False) -> None:
@@ -41,6 +45,9 @@ class Regime:
         self.late = 0.0
         self.spread = 0.0
         self.calls_spread = 0.0
+        self.wander = 0.0
+        self._recorded: list[float] = []  # lengths of a step that are not part of _stretches yet
+        self._stretches: list[float] = []
         self._sum_up()
 
     def add(self, window: BaselineWindow) -> None:
@@ -49,6 +56,18 @@ class Regime:
         self._windows.append(window)
         del self._windows[:-WINDOWS_KEPT]
         self._sum_up()
+
+    def record(self, window: BaselineWindow) -> None:
+        """Add any second, slow or not, to how far the job strays from its own baseline within minutes."""
+        if not window.steps:
+            return
+        self._recorded.append(window.step_ns)
+        if len(self._recorded) < STRETCH_WINDOWS:
+            return
+        self._stretches = [*self._stretches[1 - STRETCHES_KEPT :], median(self._recorded)]
+        self._recorded.clear()
+        if len(self._stretches) >= STRETCHES_NEEDED:
+            self.wander = typical_deviation(self._stretches)
 
     @property
     def is_known(self) -> bool:

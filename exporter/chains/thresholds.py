@@ -116,6 +116,13 @@ JOB_CAUSE_SHARE = 0.10
 no more steps at all has ended or evaluates. A job that is slower by less than this share, for no reason on the host, is not
 reported."""
 
+STRETCH_WINDOWS = 10
+STRETCHES_KEPT = 60
+STRETCHES_NEEDED = 6
+WANDER_ALLOWED = 3.0
+"""A job may stray from its baseline for a while, for no reason on the host. How far, is known from the
+last ten minutes, after one: three standard deviations of it are no fault of the job or its GPU."""
+
 EVIDENT_NS = 5 * NANOSECONDS // 2
 """The job's own work and its GPU's state are measured, not inferred, so they are reported sooner. Yet a second or two in which a
 job captures new shapes is no fault."""

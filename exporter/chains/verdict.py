@@ -31,6 +31,7 @@ from exporter.chains.thresholds import (
     SEVERITY_SHARES,
     TWO_SHARES,
     UNDECIDED_SHARE,
+    WANDER_ALLOWED,
 )
 from exporter.chains.window import Level, lost_shares
 
@@ -107,7 +108,7 @@ class Findings(NamedTuple):
     never more than the job is slower by.
     calls: per step, relative to the baseline; calls_spread: its standard deviation from second to second. peers: by rank, how
     long this one waited for it. lateness: how long the others waited for this one. balance: 1; less where so much was charged
-    that the accounting is in doubt.
+    that the accounting is in doubt. least_of_job: how much slower the job has to be for a cause of its own.
     """
 
     wall_ns: int
@@ -124,6 +125,7 @@ class Findings(NamedTuple):
     lateness: float
     balance: float = 1.0
     calls_spread: float = 0.0
+    least_of_job: float = JOB_CAUSE_SHARE
 
     @property
     def lost_of_all(self) -> float:
@@ -202,6 +204,7 @@ def find(
         {rank: ns / span.wall_ns for rank, ns in peers.items()},
         span.lag_ns() / span.wall_ns,
         calls_spread=before.calls_spread,
+        least_of_job=max(JOB_CAUSE_SHARE, WANDER_ALLOWED * usual.wander),
     ).balanced()
 
 
@@ -225,7 +228,7 @@ def judge(found: Findings) -> Verdict | None:
         is_long = found.wall_ns >= JOB_CAUSE_NS
         named = _named(shares, found, total)
         return Verdict(first, _effect(first, found), share * found.balance, named) if is_long else None
-    if found.slower < JOB_CAUSE_SHARE:
+    if found.slower < found.least_of_job:
         return None
     if found.undecided / total >= UNDECIDED_SHARE and found.wall_ns < RULED_OUT_NS:
         return None
@@ -287,7 +290,7 @@ def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
 def is_evident(found: Findings) -> bool:
     """Whether a job has been slower for so long, and by so much, that its own work is the cause."""
     is_long = found.wall_ns >= EVIDENT_NS and found.steps >= JOB_CAUSE_STEPS
-    return is_long and found.slower is not None and found.slower >= JOB_CAUSE_SHARE
+    return is_long and found.slower is not None and found.slower >= found.least_of_job
 
 
 def has_no_cpu(span: Span) -> bool:

@@ -11,7 +11,9 @@ from typing import NamedTuple
 from exporter.causes import Cause
 from exporter.chains.span import Span
 
-_DEVIATION_OF_MEAN = 1.2533  # standard deviations of a normal distribution, in mean absolute deviations
+# Standard deviations of a normal distribution, in mean and in median absolute deviations.
+_DEVIATION_OF_MEAN = 1.2533
+_DEVIATION_OF_MEDIAN = 1.4826
 
 
 class BaselineWindow(NamedTuple):
@@ -96,6 +98,12 @@ def relative_deviation(values: Sequence[float]) -> float:
     """As a share of their mean; 0 of nothing."""
     center = mean(values)
     return deviation(values) / center if center else 0.0
+
+
+def typical_deviation(values: Sequence[float]) -> float:
+    """Standard deviation by the median difference from the median, as a share of it: a few odd values do not count."""
+    center = median(values)
+    return _DEVIATION_OF_MEDIAN * median(abs(value - center) for value in values) / center if center else 0.0
 
 
 def mean(values: Iterable[float]) -> float:

@@ -80,6 +80,58 @@ class TestNeighbours:
         assert waiters == [0] * len(waiters)
 
 
+# Two shells that pass the CPU to each other, so that a wait of a few milliseconds spans thousands of runs.
+SWITCHING = """
+mkfifo "$0/there" "$0/back"
+while :; do echo; read line; done <"$0/there" >"$0/back" &
+exec >"$0/there" <"$0/back"
+while read line; do echo; done
+"""
+
+
+class TestLongWaits:
+    """A thread that runs only when nothing else does, for 20 ms of its CPU."""
+
+    ALONE = ("taskset", "-c", "1", "chrt", "--idle", "0")
+
+    def test_wait_of_more_runs_than_are_kept_is_charged_as_the_last_ones(
+        self, probed: Tracer, waits_program: Path, tmp_path: Path
+    ) -> None:
+        """Two shells that switch all the time, and together leave the CPU idle now and then."""
+        with accounts.running("taskset", "-c", "1", "sh", "-c", SWITCHING, tmp_path) as shell:
+            eventually((tmp_path / "back").exists, "they switch")
+            account = accounts.run(probed, *self.ALONE, waits_program, "call", "burn", "1", "20000")
+            shell.kill()
+        charged = account.blame_ns()
+
+        assert sum(charged.values()) == pytest.approx(runnable_ns(account), rel=0.01, abs=2 * MS)
+        assert charged[Culprit.TASK, b"sh"] >= 0.9 * runnable_ns(account)
+
+    def test_open_wait_is_charged_when_threads_are_read(self, probed: Tracer, waits_program: Path) -> None:
+        """Behind two hogs, for tenths of a second."""
+        with accounts.hogs(2, cpu=1), accounts.running(*self.ALONE, waits_program, "call", "burn", "1", "60000000"):
+            eventually(lambda: _is_open_wait_charged(probed), "a wait of 0.2 s is charged while it goes on")
+
+    def test_what_was_charged_in_an_open_wait_is_charged_once(self, probed: Tracer, waits_program: Path) -> None:
+        """Its threads are read all the time."""
+        with (
+            accounts.hogs(2, cpu=1),
+            accounts.running(*self.ALONE, waits_program, "call", "burn", "1", "5000") as waiting,
+        ):
+            eventually(lambda: accounts.read(probed, {}) and waiting.poll() is not None, "it has ended")
+            account = accounts.read(probed, {})
+
+        assert sum(account.blame_ns().values()) == pytest.approx(runnable_ns(account), rel=0.01, abs=2 * MS)
+
+
+def _is_open_wait_charged(probed: Tracer) -> bool:
+    """Whether a wait that has gone on for more than 0.2 s was charged up to now."""
+    (waiting,) = accounts.read(probed, {}).accounts.threads or [None]
+    if waiting is None or waiting.state != ThreadState.RUNNABLE or waiting.open_ns[ThreadState.RUNNABLE] < 200 * MS:
+        return False
+    return sum(accounts.read(probed, {}).blame_ns().values()) >= waiting.booked_ns[ThreadState.RUNNABLE]
+
+
 # Runs programs of 300 other names a minute, a tenth of a second each.
 NOISE = """
 number=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ USUAL_SHARES, USUAL_WEIGHT = 1024, 100
 LEAST_CPU = 0.05
 MEASURED_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0
+_numbers = itertools.count(1)  # two faults at once have a group each
 
 
 @contextmanager
@@ -71,7 +73,7 @@ def beside(
 @contextmanager
 def weighted(weight: float, purpose: str = GROUP) -> Iterator[Group]:
     """A control group for programs, all of which end with it. weight: 1 for that of a usual group."""
-    with cgroups.group("cpu", purpose) as group:
+    with cgroups.group("cpu", f"{purpose}-{next(_numbers)}") as group:
         if group.version == 1:
             group.write("cpu.shares", min(max(round(USUAL_SHARES * weight), 2), 1 << 18))
         else:
