@@ -175,26 +175,29 @@ __noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wa
 	return 0;
 }
 
-/* Charges a wait that goes on. */
-__noinline int blame_open_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
+/* Charges what the current task of the CPU has taken since the last run that was written: that part of the wait is done with. */
+__noinline int blame_running(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
 {
-	if (!thread || !cpu || !wait)
+	if (!thread || !cpu || !wait || !cpu->task)
 		return 0;
 	struct task_struct *running = (void *)cpu->task;
-	struct wait ended = *wait;
 	u64 last_ns = cpu->runs[(cpu->written - 1) & (RUNS - 1)].end_ns;
 	struct run run = {.group = cpu->task_group};
 
 	if (last_ns < wait->since_ns || last_ns > wait->until_ns)
 		last_ns = wait->since_ns;
-	if (running) {
-		run_describe(&run, running, BPF_CORE_READ(running, tgid), wait->until_ns);
-		blame_run(thread, &run, elapsed_ns(last_ns, wait->until_ns), wait->tgid, NULL);
-		ended.until_ns = last_ns;
-	}
-	if (ended.until_ns > ended.since_ns)
-		blame_wait(thread, cpu, &ended);
+	run_describe(&run, running, BPF_CORE_READ(running, tgid), wait->until_ns);
+	blame_run(thread, &run, elapsed_ns(last_ns, wait->until_ns), wait->tgid, NULL);
+	wait->until_ns = last_ns;
 	return 0;
+}
+
+/* Charges a wait that goes on. wait: used up. */
+static __always_inline void blame_open_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
+{
+	blame_running(thread, cpu, wait);
+	if (wait->until_ns > wait->since_ns)
+		blame_wait(thread, cpu, wait);
 }
 
 #endif

@@ -173,7 +173,7 @@ class Detector:
                 return self._check_regime(span, found)
             reason = self._judge_job(span, found, reason, readings)
         elif reason is None and verdict.is_another_phase(found):
-            reason = verdict.of_own_doing(found, self._grown(readings))
+            reason = verdict.of_added_work(found, self._grown(readings))
             if reason is not None and not verdict.is_evident(found):
                 return []  # other calls than before, and those take longer: not another phase
         if reason is None:

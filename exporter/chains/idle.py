@@ -58,7 +58,8 @@ class IdleTime:
         self._last: ProcessState | None = None
         self._removed: dict[tuple[Cause, str], int] = {}
         self._idle_ns = 0
-        self._paused_ns = 0  # in pauses, and not found as a wait yet
+        self._paused_ns = 0  # in pauses: idle time, unless no wait is found for it
+        self._lost_pauses_ns = 0  # that were no idle time
         self._quiet_ticks = 0  # without a pause
         self._waited: dict[tuple[Cause, str], int] = {}  # in the last tick, and in no pause
 
@@ -70,16 +71,16 @@ class IdleTime:
         before, self._last = self._last, seen
         if self._habit is None:
             return seen, self._learn(seen, may_begin=may_begin)
+        progress = seen.progress
         if self._habit is _Habit.PAUSES:
             self._take_pauses(before, seen)
+            steps_ns = progress.steps_ns - (progress.pause_ns - self._lost_pauses_ns)
         else:
             self._take_own_waits(before, seen)
-        progress = seen.progress
+            steps_ns = progress.steps_ns - self._idle_ns
         lost_ns = {key: ns - self._removed.get(key, 0) for key, ns in progress.lost_ns.items()}
-        paced = progress._replace(lost_ns=lost_ns, steps_ns=progress.steps_ns - self._idle_ns)
-        # What the open pause is will be known at its end.
-        open_ns = self._paused_ns if _open_pause_ns(seen) else 0
-        return seen._replace(progress=paced, idle_ns=self._idle_ns + open_ns), False
+        paced = progress._replace(lost_ns=lost_ns, steps_ns=steps_ns)
+        return seen._replace(progress=paced, idle_ns=self._idle_ns + self._paused_ns), False
 
     def _take_own_waits(self, before: ProcessState | None, seen: ProcessState) -> None:
         self._take(_FOR_REQUESTS, _grown(before, seen).get(_FOR_REQUESTS, 0))
@@ -91,9 +92,10 @@ class IdleTime:
         if before is not None:
             grown_ns = _pauses_ns(seen) - _pauses_ns(before)
             undecided_ns = seen.progress.undecided_ns - before.progress.undecided_ns
-            lost_ns = sum(grown.values()) - sum(waited.values()) + undecided_ns  # in a pause or not, it was not idle
-            self._paused_ns = max(self._paused_ns + grown_ns - max(lost_ns, 0), 0)
+            lost_ns = sum(grown.values()) - sum(waited.values()) + undecided_ns
+            self._paused_ns = max(self._paused_ns + grown_ns, 0)
             self._quiet_ticks = 0 if grown_ns else self._quiet_ticks + 1
+            self._give_up(max(lost_ns, 0))
         for key in waited.keys() | self._waited.keys():
             known_ns = self._waited.get(key, 0) + waited.get(key, 0)
             taken_ns = min(known_ns, self._paused_ns)
@@ -101,7 +103,13 @@ class IdleTime:
             self._take(key, taken_ns)
             self._waited[key] = min(known_ns - taken_ns, waited.get(key, 0))
         if self._quiet_ticks > 1:
-            self._paused_ns = 0  # the rest was no wait
+            self._give_up(self._paused_ns)
+
+    def _give_up(self, lost_ns: int) -> None:
+        """So much of the pauses was no wait for input."""
+        lost_ns = min(lost_ns, self._paused_ns)
+        self._paused_ns -= lost_ns
+        self._lost_pauses_ns += lost_ns
 
     def _take(self, key: tuple[Cause, str], taken_ns: int) -> None:
         if taken_ns:
@@ -124,6 +132,7 @@ class IdleTime:
             del self._seconds[0]
         self._habit = _habit(self._seconds)
         self._causes = _causes(self._seconds)
+        self._lost_pauses_ns = seen.progress.pause_ns
         return self._habit is not None
 
 

@@ -15,6 +15,7 @@ from exporter.chains.regime import Regime
 from exporter.chains.span import Span
 from exporter.chains.spending import Grown
 from exporter.chains.thresholds import (
+    ADDED_CALLS,
     BALANCE_MARGIN,
     CALLS_SPREADS,
     DISPLACED_SHARE,
@@ -285,6 +286,19 @@ def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
         if grown.link < LINK_SHARE or effect not in _EFFECTS[cause]:
             return None
     return Verdict(cause, effect, part, ((cause.value, part),))
+
+
+def of_added_work(found: Findings, grown: Grown) -> Verdict | None:
+    """A verdict on steps that make other calls than before: the same steps with something added, which takes most of what they take
+    longer. None for another phase.
+    """
+    own = of_own_doing(found, grown)
+    if own is not None or not 1.0 < found.calls <= 1.0 + ADDED_CALLS:
+        return own
+    parts = {Cause.OWN_CODE: grown.computing, Cause.OWN_WAIT: found.own_wait}
+    cause = max(parts, key=lambda one: parts[one])
+    part = min(parts[cause] / found.total, 1.0)
+    return Verdict(cause, Effect.GAP, part, ((cause.value, part),)) if part >= MAIN_SHARE else None
 
 
 def is_evident(found: Findings) -> bool:

@@ -48,6 +48,16 @@ class TestOwnDoing:
 
         assert opened.chain.cause is Cause.GPU
 
+    def test_code_that_is_added_to_steps_is_a_cause_though_it_makes_calls(self, scene: Scene) -> None:
+        """A sixth more of them, and most of the time between calls."""
+        (opened,) = scene.go_on(5, step_ms=20.0, calls_per_step=60, computing=0.48)
+
+        assert opened.chain.cause is Cause.OWN_CODE
+
+    def test_steps_of_half_as_many_calls_are_another_phase(self, scene: Scene) -> None:
+        """An evaluation computes its figures between calls."""
+        assert scene.go_on(5, step_ms=20.0, calls_per_step=25, computing=0.48) == []
+
     def test_captures_in_every_step_are_a_cause(self, scene: Scene) -> None:
         """They make a step of more calls than before, which is else taken for another phase of the job."""
         (opened,) = scene.go_on(
