@@ -13,8 +13,7 @@
 
 #define RUNS 64
 #define OUTSIDE (~0U) /* tgid of a task that is_outside() */
-#define YOUNG_NS 2000000000ULL /* a younger process may be one of many that end at once */
-#define LASTING_NS 10000000000ULL /* an older ancestor is one to act on */
+#define YOUNG_NS 2000000000ULL /* a younger process may be one of many that end at once; an older ancestor is one to act on */
 #define ANCESTORS 8
 #define INIT 1
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
@@ -105,7 +104,7 @@ __noinline int run_find_ancestor(struct run *run, u64 address, u64 now_ns)
 			break;
 		ancestor = task;
 		run->ancestor_tgid = tgid;
-		if (tgid == INIT || !is_younger(task, now_ns, LASTING_NS))
+		if (tgid == INIT || !is_younger(task, now_ns, YOUNG_NS))
 			break;
 	}
 	if (ancestor)

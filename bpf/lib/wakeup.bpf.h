@@ -290,9 +290,11 @@ __noinline int wakeup_note_order(struct thread *sleeper, struct thread *waker, u
 	u32 second = now_ns / SECOND_NS;
 	bool is_by_step = victim_kind(waker) == VICTIM_STEP;
 
-	if (is_by_step == (victim_kind(sleeper) == VICTIM_STEP) || sleeper->account.state != STATE_LOCK)
+	if (is_by_step == (victim_kind(sleeper) == VICTIM_STEP))
 		return 0;
-	if (is_by_step && sleeper->is_inside && sleeper->account.is_for_signal) {
+	if (sleeper->account.state != STATE_LOCK || !sleeper->account.is_for_signal) /* nor Python's interpreter lock */
+		return 0;
+	if (is_by_step && sleeper->is_inside) {
 		wakeup_end_second(&sleeper->account, second);
 		sleeper->account.given++;
 	} else if (!is_by_step && waker->is_inside) {

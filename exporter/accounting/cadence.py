@@ -43,8 +43,9 @@ _Anchor = tuple[int, int]
 class Rhythm(NamedTuple):
     """steps: that were seen to end. sum_ns: their durations. step_began_ns: CLOCK_MONOTONIC; 0 while no rhythm is known.
 
-    missed_beats: how many came too fast to be read; the steps that they belong to are not counted. typical_step_ns: the median
-    of the last steps; 0 while there are few. pauses: steps that took PAUSE_STEPS times as long, pause_ns: the time beyond it.
+    missed_beats: how many came too fast to be read, or show that steps have changed; the steps they belong to are not counted.
+    typical_step_ns: the median of the last steps; 0 while there are few. pauses: steps that took PAUSE_STEPS times as long,
+    pause_ns: the time beyond it.
     """
 
     steps: int
@@ -138,6 +139,8 @@ class Cadence:
             return True
         if not once and (is_sizeless or self._is_sizeless):
             return False  # the other way of looking may know better
+        if self._anchor is not None:
+            self._missed += 1  # since it came for the last time, steps went unseen
         self._anchor, self._anchored_at_ns, self._is_sizeless = min(once, default=None), 0, is_sizeless
         # The steps that revealed the rhythm count as well.
         for before, beat in pairwise(repeating):

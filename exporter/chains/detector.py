@@ -301,4 +301,4 @@ class Detector:
 
 def _pace_of(span: Span) -> tuple[float, float]:
     """Length of a step in nanoseconds, calls in a step."""
-    return span.steps_ns / max(span.steps, 1), span.calls / max(span.steps_made, 1.0)
+    return span.steps_ns / max(span.steps, 1), span.calls_per_step

@@ -20,6 +20,7 @@ from exporter.chains.thresholds import (
     IDLE_PAUSES,
     IDLE_SHARE,
     IDLE_WITHIN_NS,
+    MAIN_SHARE,
     PAUSE_STEPS,
     WINDOW_NS,
     WINDOWS_NEEDED,
@@ -60,7 +61,7 @@ class IdleTime:
         self._idle_ns = 0
         self._paused_ns = 0  # in pauses: idle time, unless no wait is found for it
         self._lost_pauses_ns = 0  # that were no idle time
-        self._quiet_ticks = 0  # without a pause
+        self._ended_ns = 0  # the part of that in pauses that had ended at the last tick
         self._waited: dict[tuple[Cause, str], int] = {}  # in the last tick, and in no pause
 
     def add(self, seen: ProcessState, *, may_begin: bool) -> tuple[ProcessState, bool]:
@@ -90,20 +91,19 @@ class IdleTime:
         grown = _grown(before, seen)
         waited = {key: ns for key, ns in grown.items() if key[0] in self._causes}
         if before is not None:
-            grown_ns = _pauses_ns(seen) - _pauses_ns(before)
             undecided_ns = seen.progress.undecided_ns - before.progress.undecided_ns
             lost_ns = sum(grown.values()) - sum(waited.values()) + undecided_ns
-            self._paused_ns = max(self._paused_ns + grown_ns, 0)
-            self._quiet_ticks = 0 if grown_ns else self._quiet_ticks + 1
+            self._paused_ns = max(self._paused_ns + _pauses_ns(seen) - _pauses_ns(before), 0)
             self._give_up(max(lost_ns, 0))
+        idle_before_ns = self._idle_ns
         for key in waited.keys() | self._waited.keys():
             known_ns = self._waited.get(key, 0) + waited.get(key, 0)
             taken_ns = min(known_ns, self._paused_ns)
             self._paused_ns -= taken_ns
             self._take(key, taken_ns)
             self._waited[key] = min(known_ns - taken_ns, waited.get(key, 0))
-        if self._quiet_ticks > 1:
-            self._give_up(self._paused_ns)
+        self._give_up(max(self._ended_ns - (self._idle_ns - idle_before_ns), 0))
+        self._ended_ns = max(self._paused_ns - _open_pause_ns(seen), 0)
 
     def _give_up(self, lost_ns: int) -> None:
         """So much of the pauses was no wait for input."""
@@ -166,9 +166,10 @@ def _habit(seconds: Iterable[_Second]) -> _Habit | None:
     found = list(seconds)
     if len(found) < WINDOWS_NEEDED:
         return None
-    wall_ns = sum(one.wall_ns for one in found)
-    if sum(one.pauses for one in found) >= IDLE_PAUSES and sum(one.pause_ns for one in found) >= IDLE_SHARE * wall_ns:
-        return _Habit.PAUSES
+    wall_ns, paused_ns = sum(one.wall_ns for one in found), sum(one.pause_ns for one in found)
+    if sum(one.pauses for one in found) >= IDLE_PAUSES and paused_ns >= IDLE_SHARE * wall_ns:
+        waited_ns = sum(sum(one.waits_ns.values()) for one in found)
+        return _Habit.PAUSES if waited_ns >= MAIN_SHARE * paused_ns else None
     waiting = [one for one in found if one.waits_ns.get(_FOR_REQUESTS, 0) >= IDLE_SHARE * one.wall_ns]
     return _Habit.OWN_WAITS if 2 * len(waiting) > len(found) else None
 

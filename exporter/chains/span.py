@@ -71,13 +71,18 @@ class Span(NamedTuple):
 
     @property
     def steps_made(self) -> float:
-        """Steps, those included whose beats were missed."""
+        """Steps, those included that went unseen."""
         is_missed = self.now.progress.missed_beats != self.then.progress.missed_beats
         return self.wall_ns * self.steps / self.steps_ns if is_missed and self.steps else float(self.steps)
 
     @property
     def calls(self) -> int:
         return self.now.progress.calls - self.then.progress.calls
+
+    @property
+    def calls_per_step(self) -> float:
+        """0 without steps."""
+        return self.calls / self.steps_made if self.steps else 0.0
 
     @property
     def exposed_ns(self) -> int:

@@ -19,8 +19,9 @@ class Spending(NamedTuple):
 
     calls_ns: in calls, by effect. pageable_ns: the part in copies of pageable memory, as far as their bytes explain it.
     capture_ns: in graph captures, with the calls made within them, and in instantiating graphs. link_ns: what the link to the GPU
-    takes for all that was copied over it; 0 if its speed is unknown. computing_ns: of threads that give the GPU work, on a CPU
-    and outside of calls.
+    takes for all that was copied over it; 0 if its speed is unknown. computing_ns, sleeping_ns: of threads that give the GPU
+    work, outside of calls: on a CPU, and asleep for a time-out or a child, of which lost time shows nothing while another thread
+    gives the GPU work.
     """
 
     calls_ns: Mapping[Effect, int] = {}
@@ -28,6 +29,7 @@ class Spending(NamedTuple):
     capture_ns: int = 0
     link_ns: int = 0
     computing_ns: int = 0
+    sleeping_ns: int = 0
 
 
 class Spent(NamedTuple):
@@ -45,6 +47,7 @@ class Grown(NamedTuple):
     capture: float = 0.0
     link: float = 0.0
     computing: float = 0.0
+    sleeping: float = 0.0
 
     @property
     def effect(self) -> Effect:
@@ -106,4 +109,5 @@ def grown(first: Spent, before: Spent, now: Spent) -> Grown:
         part(begun.capture_ns, then.capture_ns, spending.capture_ns),
         (spending.link_ns - then.link_ns) / span.wall_ns,
         part(begun.computing_ns, then.computing_ns, spending.computing_ns),
+        part(begun.sleeping_ns, then.sleeping_ns, spending.sleeping_ns),
     )

@@ -190,7 +190,7 @@ def find(
     paused = (span.now.progress.stopped_ns - span.then.progress.stopped_ns) / span.wall_ns
     if paused > lost.get(Cause.PAUSED, 0.0):
         lost[Cause.PAUSED] = min(paused, 1.0)
-    calls_per_step = span.calls / span.steps_made if span.steps else 0.0
+    calls_per_step = span.calls_per_step
     return Findings(
         span.wall_ns,
         span.steps,
@@ -245,7 +245,7 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     parts = {
         Cause.GPU: max(grown.calls.get(grown.effect, 0.0), 0.0),
         Cause.OWN_CODE: max(grown.computing, 0.0),
-        Cause.OWN_WAIT: found.own_wait,
+        Cause.OWN_WAIT: max(found.own_wait, grown.sleeping),
     }
     cause = max(parts, key=lambda one: parts[one])
     part = min(parts[cause] / found.total, 1.0)
@@ -289,13 +289,14 @@ def of_own_doing(found: Findings, grown: Grown) -> Verdict | None:
 
 
 def of_added_work(found: Findings, grown: Grown) -> Verdict | None:
-    """A verdict on steps that make other calls than before: the same steps with something added, which takes most of what they take
-    longer. None for another phase.
+    """A verdict on steps that make other calls than before: the same steps with something added, which takes most of the excess.
+
+    None for another phase.
     """
     own = of_own_doing(found, grown)
     if own is not None or not 1.0 < found.calls <= 1.0 + ADDED_CALLS:
         return own
-    parts = {Cause.OWN_CODE: grown.computing, Cause.OWN_WAIT: found.own_wait}
+    parts = {Cause.OWN_CODE: grown.computing, Cause.OWN_WAIT: max(found.own_wait, grown.sleeping)}
     cause = max(parts, key=lambda one: parts[one])
     part = min(parts[cause] / found.total, 1.0)
     return Verdict(cause, Effect.GAP, part, ((cause.value, part),)) if part >= MAIN_SHARE else None

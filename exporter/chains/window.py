@@ -45,13 +45,13 @@ class Level(NamedTuple):
 
 
 def window_of(span: Span) -> BaselineWindow:
-    steps = span.steps
+    steps = span.steps if span.steps_ns > 0 else 0  # the idle time of another second may be taken off
     return BaselineWindow(
         span.now.now_ns,
         span.wall_ns,
         steps,
         span.steps_ns / steps if steps else 0.0,
-        span.calls / span.steps_made if steps else 0.0,
+        span.calls_per_step,
         lost_shares(span),
         span.lost_of_all_ns() / span.wall_ns,
         span.late_share,

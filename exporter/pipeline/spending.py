@@ -5,7 +5,7 @@ In: Tables, a process number, what its link to the GPU carries. Out: Spending, f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from exporter.chains.chain import Effect
 from exporter.chains.spending import Spending
@@ -38,12 +38,14 @@ def spending(tables: Tables, number: int, link_bytes_per_second: float = 0.0) ->
     gpu = tables.read_gpu_of((number,))
     graphs = gpu.graphs.get(number)
     copied_bytes = sum(copy.bytes for copy in gpu.copies.values())
+    threads = [thread for thread in tables.read_threads((number,)) if thread.victim is Victim.STEP]
     return Spending(
         _calls_ns(operations),
         _pageable_ns(gpu),
         graphs.capture_ns + graphs.instantiate_ns if graphs else 0,
         round(copied_bytes / link_bytes_per_second * NANOSECONDS) if link_bytes_per_second else 0,
-        _computing_ns(tables.read_threads((number,))),
+        _between_calls_ns(threads, (ThreadState.ON_CPU,)),
+        _between_calls_ns(threads, (ThreadState.SLEEP, ThreadState.CHILD)),
     )
 
 
@@ -56,9 +58,9 @@ def _calls_ns(operations: Mapping[OperationKey, OperationRow]) -> dict[Effect, i
     return times
 
 
-def _computing_ns(threads: Iterable[ThreadRow]) -> int:
+def _between_calls_ns(threads: Iterable[ThreadRow], states: Collection[ThreadState]) -> int:
     """Sum over living threads: one that gives the GPU work in every step lives as long as the job."""
-    return sum(thread.gaps_ns[ThreadState.ON_CPU] for thread in threads if thread.victim is Victim.STEP)
+    return sum(thread.gaps_ns[state] for thread in threads for state in states)
 
 
 def _pageable_ns(gpu: GpuRows) -> int:

@@ -77,7 +77,7 @@ static void ahead_of_gpu(int steps, long long stall_us)
 	printf("{\"lost_ns\": %lld}\n", now_ns() - began_ns - (long long)steps * WORK_NS);
 }
 
-static sem_t filled, empty, told, taken;
+static sem_t filled, empty, asked, taken;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile long long nap_us;
 
@@ -94,7 +94,7 @@ static void *fill(void *unused)
 static void *hold(void *unused)
 {
 	for (;;) {
-		sem_wait(&told);
+		sem_wait(&asked);
 		pthread_mutex_lock(&lock);
 		sem_post(&taken);
 		nap(nap_us);
@@ -105,7 +105,7 @@ static void *hold(void *unused)
 
 static void take_lock(void)
 {
-	sem_post(&told);
+	sem_post(&asked);
 	sem_wait(&taken);
 	pthread_mutex_lock(&lock);
 	pthread_mutex_unlock(&lock);
@@ -118,7 +118,7 @@ static void beside_thread(int is_loader, long long seconds, long long us)
 
 	sem_init(&filled, 0, 0);
 	sem_init(&empty, 0, QUEUED);
-	sem_init(&told, 0, 0);
+	sem_init(&asked, 0, 0);
 	sem_init(&taken, 0, 0);
 	cudaLaunchKernel(); /* threads that are made after the first call belong to the job */
 	if (!is_loader)

@@ -135,6 +135,15 @@ class TestPauses:
 
         assert not server.is_habit
 
+    def test_long_steps_that_are_no_waits_are_no_habit(self) -> None:
+        """Gradients are accumulated in three short steps before each long one."""
+        server = Server()
+        for _ in range(6):
+            server.work()
+            server.pause(waits_for=None)
+
+        assert not server.is_habit
+
     def test_two_pauses_are_no_habit(self) -> None:
         server = Server()
         for _ in range(2):

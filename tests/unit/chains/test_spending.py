@@ -27,13 +27,20 @@ class TestGrown:
 
         assert found.calls == {Effect.SYNC: pytest.approx(0.3), Effect.ALLOC: pytest.approx(0.02)}
 
-    def test_copies_captures_and_computing_count_in_the_same_way(self) -> None:
-        """Each 1 ms in a baseline step, then 2, 3 and 4 ms."""
-        before = dict.fromkeys(("pageable_ns", "capture_ns", "computing_ns"), 100 * MS)
-        now = {"pageable_ns": 200 * MS, "capture_ns": 250 * MS, "computing_ns": 300 * MS}
+    def test_copies_captures_computing_and_sleeping_count_in_the_same_way(self) -> None:
+        """Each 1 ms in a baseline step, then 2, 3, 4 and 5 ms."""
+        before = dict.fromkeys(("pageable_ns", "capture_ns", "computing_ns", "sleeping_ns"), 100 * MS)
+        now = {
+            "pageable_ns": 200 * MS,
+            "capture_ns": 250 * MS,
+            "computing_ns": 300 * MS,
+            "sleeping_ns": 350 * MS,
+        }
         found = grown(spent(10, 0), spent(11, 100, **before), spent(12, 150, **now))
 
-        assert (found.pageable, found.capture, found.computing) == tuple(map(pytest.approx, (0.05, 0.1, 0.15)))
+        assert (found.pageable, found.capture, found.computing, found.sleeping) == tuple(
+            map(pytest.approx, (0.05, 0.1, 0.15, 0.2))
+        )
 
     def test_link_counts_whole(self) -> None:
         """How busy it is, not how much busier."""

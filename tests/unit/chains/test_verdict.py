@@ -240,6 +240,13 @@ class TestOfTheJob:
         assert reason is not None
         assert (reason.cause, reason.effect, reason.contribution) == (Cause.OWN_WAIT, Effect.GAP, 0.6)
 
+    def test_sleep_of_one_of_several_threads_is_own_wait(self) -> None:
+        """Another one gave the GPU work in the meantime, so that the accounting shows no loss."""
+        reason = self._verdict(Grown({Effect.SYNC: 0.1}, sleeping=0.3))
+
+        assert reason is not None
+        assert (reason.cause, reason.contribution) == (Cause.OWN_WAIT, 0.6)
+
     def test_longer_calls_are_the_gpu(self) -> None:
         """The effect is the call that has grown."""
         reason = self._verdict(Grown({Effect.SYNC: 0.1, Effect.COLLECTIVE: 0.35}, computing=0.1))

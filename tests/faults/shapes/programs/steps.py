@@ -79,16 +79,16 @@ class Steps:
         while True:
             self.begin_again()
             yield self.number
-            if self._start_ns:
-                self.end()
+            self.end()
 
     def begin_again(self) -> None:
         """What was done since the last step is not part of this one."""
         self._start_ns = time.monotonic_ns()
 
     def end(self) -> None:
-        """What is done until the next step is not part of this one."""
-        self.add(self._start_ns)
+        """What is done until the next step is not part of this one, which may have ended already."""
+        if self._start_ns:
+            self.add(self._start_ns)
         self._start_ns = 0
 
     def add(self, start_ns: int) -> None:
