@@ -45,7 +45,7 @@ class Rhythm(NamedTuple):
 
     missed_beats: how many came too fast to be read, or show that steps have changed; the steps they belong to are not counted.
     typical_step_ns: the median of the last steps; 0 while there are few. pauses: steps that took PAUSE_STEPS times as long,
-    pause_ns: the time beyond it.
+    pause_ns: the time beyond it. resized: how often steps began to make the same beats with other sizes.
     """
 
     steps: int
@@ -55,6 +55,7 @@ class Rhythm(NamedTuple):
     typical_step_ns: int
     pauses: int
     pause_ns: int
+    resized: int
 
 
 class Cadence:
@@ -73,7 +74,8 @@ class Cadence:
         self._sum_ns = 0
         self._last_ns: deque[int] = deque(maxlen=TYPICAL_OF)
         self._typical_ns = 0
-        self._pauses = self._pause_ns = 0
+        self._pauses = self._pause_ns = self._resized = 0
+        self._kinds: Counter[int] = Counter()  # of the beats of a step
 
     def update(self, row: CadenceRow) -> None:
         """Take the latest beats. Where some were overwritten before they were read, the step they belong to is left out."""
@@ -139,8 +141,11 @@ class Cadence:
             return True
         if not once and (is_sizeless or self._is_sizeless):
             return False  # the other way of looking may know better
+        kinds = Counter(beat.kind for beat in beats[-period:]) if period else Counter()
         if self._anchor is not None:
             self._missed += 1  # since it came for the last time, steps went unseen
+            self._resized += kinds == self._kinds
+        self._kinds = kinds
         self._anchor, self._anchored_at_ns, self._is_sizeless = min(once, default=None), 0, is_sizeless
         # The steps that revealed the rhythm count as well.
         for before, beat in pairwise(repeating):
@@ -158,6 +163,7 @@ class Cadence:
             self._typical_ns,
             self._pauses,
             self._pause_ns,
+            self._resized,
         )
 
     def steps(self) -> HistogramTotal | None:

@@ -67,6 +67,7 @@ class WorkloadProgress(NamedTuple):
     stopped_ns: how long the thread that feeds the GPU has been stopped by a signal in its open call or gap; 0 when threads were
     not read. kernels: launched, in graphs or not. standing: None when threads were not read.
     typical_step_ns: the median of the last steps. pauses, pause_ns: steps that took many times as long, and the time beyond it.
+    resized: how often steps began to make the same copies and collectives with other sizes.
     """
 
     lost_ns: Mapping[tuple[Cause, str], int]
@@ -79,6 +80,7 @@ class WorkloadProgress(NamedTuple):
     typical_step_ns: int = 0
     pauses: int = 0
     pause_ns: int = 0
+    resized: int = 0
     calls: int = 0
     stopped_ns: int = 0
     kernels: int = 0

@@ -107,9 +107,10 @@ class Findings(NamedTuple):
     would make; 1 without a rhythm. lost: by cause of the host. own_wait: sleeps of the job's own. other: lost to what is no cause
     at all. undecided: CPU waits without a culprit yet. exposed: the part of all that in synchronising calls. What is lost is
     never more than the job is slower by.
-    calls: per step, relative to the baseline; calls_spread: its standard deviation from second to second. peers: by rank, how
-    long this one waited for it. lateness: how long the others waited for this one. balance: 1; less where so much was charged
-    that the accounting is in doubt. least_of_job: how much slower the job has to be for a cause of its own.
+    calls: per step, relative to the baseline; calls_spread: its standard deviation from second to second; is_resized: the same
+    calls, of other sizes. peers: by rank, how long this one waited for it. lateness: how long the others waited for this one.
+    balance: 1; less where so much was charged that the accounting is in doubt. least_of_job: how much slower the job has to be
+    for a cause of its own.
     """
 
     wall_ns: int
@@ -127,6 +128,7 @@ class Findings(NamedTuple):
     balance: float = 1.0
     calls_spread: float = 0.0
     least_of_job: float = JOB_CAUSE_SHARE
+    is_resized: bool = False
 
     @property
     def lost_of_all(self) -> float:
@@ -205,6 +207,7 @@ def find(
         {rank: ns / span.wall_ns for rank, ns in peers.items()},
         span.lag_ns() / span.wall_ns,
         calls_spread=before.calls_spread,
+        is_resized=span.now.progress.resized != span.then.progress.resized,
         least_of_job=max(JOB_CAUSE_SHARE, WANDER_ALLOWED * usual.wander),
     ).balanced()
 
@@ -293,6 +296,8 @@ def of_added_work(found: Findings, grown: Grown) -> Verdict | None:
 
     None for another phase.
     """
+    if found.is_resized:
+        return None
     own = of_own_doing(found, grown)
     if own is not None or not 1.0 < found.calls <= 1.0 + ADDED_CALLS:
         return own
@@ -334,7 +339,12 @@ def part_of(cause: Cause, found: Findings) -> float:
 
 
 def is_another_phase(found: Findings) -> bool:
-    """Whether a step makes more or fewer calls than the baseline. Spans begin and end within a step: one step of tolerance."""
+    """Whether a step makes more or fewer calls than the baseline, or copies and collectives of other sizes.
+
+    Spans begin and end within a step: one step of tolerance.
+    """
+    if found.is_resized and found.steps > 0:
+        return True
     allowed = max(PHASE_CHANGE, CALLS_SPREADS * found.calls_spread)
     return found.steps > 0 and abs(found.calls - 1.0) > allowed + 1 / found.steps
 

@@ -120,9 +120,12 @@ class Case:
         if self.first is not None and self.first.chain.cause in (Cause.SLOW_RANK, Cause.PEER_RANK) and self.is_right:
             late = self.first.chain.peer or str(self.first.rank)
             return late in {str(fault.rank) for fault in self.planned.faults if fault.is_inside}
+        if self.first is None or not self.is_right:
+            return None
         known = [OUTSIDE[fault.name] for fault in self.planned.faults if not fault.is_inside]
-        wanted = [name for fault in known for name in fault.culprits]
-        if not wanted or self.first is None or not self.is_right:
+        of_cause = [fault for fault in known if self.first.chain.cause.value in fault.causes]
+        wanted = [name for fault in of_cause for name in fault.culprits]
+        if not wanted:
             return None
         culprits = latest_of(self.first, self.last).culprits
         return bool(culprits) and is_named(culprits[0][0], wanted)

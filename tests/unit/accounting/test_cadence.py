@@ -177,6 +177,16 @@ class TestProgress:
         assert rhythm.step_began_ns > job.now_ns - 40 * MS
         assert rhythm.missed_beats == 0
 
+    def test_same_beats_of_other_sizes_are_another_batch(self, job: Job) -> None:
+        """Copies of a kind, 65,536 bytes larger; then steps with a copy more, which are none."""
+        for sizes in ([COPY, REDUCE], [COPY + (1 << 16), REDUCE], [COPY, COPY, OTHER, REDUCE]):
+            for _ in range(40):
+                for signature in sizes:
+                    job.beat(signature, 20)
+                job.tick()
+
+        assert job.cadence.rhythm().resized == 1
+
     def test_step_of_many_usual_ones_contains_a_pause(self, job: Job) -> None:
         """20 steps of 40 ms, one of 400, and one of 300, which is less than eight."""
         for length_ms in [40] * 20 + [400, 300]:
@@ -191,7 +201,7 @@ class TestProgress:
         job.step()
         job.tick()
 
-        assert job.cadence.rhythm() == Rhythm(0, 0, 0, 0, 0, 0, 0)
+        assert job.cadence.rhythm() == Rhythm(*(0,) * 8)
 
     def test_beats_that_came_too_fast_are_counted(self, job: Job) -> None:
         """Forty steps of five beats between two ticks: the ring holds 128 of the 200."""

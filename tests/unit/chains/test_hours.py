@@ -32,7 +32,7 @@ class Fault:
 
 
 def faults(random: Random) -> list[Fault]:
-    """Steps from a fifth longer to twice as long, for 15 to 60 s, one every 10 to 30 minutes, and one in the last minute but one."""
+    """Steps from a fifth longer to twice as long, for 15 to 60 s, every 10 to 30 minutes, and in the last minute but one."""
     found, second = [], 600
     while second < HOURS * 3600 - 1200:
         length = random.randrange(15, 60)

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpu import CudaError, kernel_arguments
+from gpu import LARGEST_BATCH, CudaError, kernel_arguments
 
 BLOCK = 4  # CU_CTX_SCHED_BLOCKING_SYNC
 _CAPTURE_THREAD_LOCAL = 1
@@ -16,7 +16,7 @@ class Driver:
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL("libcuda.so.1")
-        self.scale = 1.0
+        self.scale = self.batch = 1.0
         self.busy_ns = 0
         self.library.standin_set_slowdown.argtypes = (ctypes.c_double,)
         self.library.standin_set_delay.argtypes = (ctypes.c_char_p, ctypes.c_int64)
@@ -70,8 +70,9 @@ class Driver:
         return made
 
     def copy_in(self, to: ctypes.c_void_p, source: ctypes.c_void_p, size_bytes: int, stream: ctypes.c_void_p) -> None:
-        """To the GPU, asynchronously."""
-        self.call("cuMemcpyHtoDAsync_v2", to, source, ctypes.c_size_t(size_bytes), stream)
+        """To the GPU, asynchronously. Both have room for LARGEST_BATCH times as much."""
+        copied_bytes = round(size_bytes * min(self.batch, LARGEST_BATCH))
+        self.call("cuMemcpyHtoDAsync_v2", to, source, ctypes.c_size_t(copied_bytes), stream)
 
     def copy_out(self, to: ctypes.c_void_p, source: ctypes.c_void_p, size_bytes: int, stream: ctypes.c_void_p) -> None:
         """To the host, asynchronously."""

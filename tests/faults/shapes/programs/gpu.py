@@ -13,6 +13,8 @@ SPIN, BLOCK = 1, 4  # cudaDeviceScheduleSpin, cudaDeviceScheduleBlockingSync
 TO_DEVICE, TO_HOST = 1, 2
 _CAPTURE_THREAD_LOCAL = 1
 
+LARGEST_BATCH = 4  # for how many times the usual batch there is memory
+
 
 class Dim3(ctypes.Structure):
     """Sizes of a grid or block."""
@@ -40,14 +42,14 @@ class Gpu:
     """Device 0, or the one of this rank.
 
     scale, stretch: factors on the length of every kernel launched from now on; a fault from inside sets the scale, the program
-    the other. busy_ns: the sum of all kernels launched so far.
+    the other. batch: factor on the bytes of a batch. busy_ns: the sum of all kernels launched so far.
     """
 
     def __init__(self, wait: int = SPIN, device: int = 0) -> None:
         """wait: how a thread waits for the GPU; PyTorch's default is to spin."""
         self.driver = ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
         self.runtime = ctypes.CDLL("libcudart.so.12", ctypes.RTLD_GLOBAL)
-        self.scale = self.stretch = 1.0
+        self.scale = self.stretch = self.batch = 1.0
         self.busy_ns = 0
         self._lock = threading.Lock()
         self._kernel = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.driver, "standin_timed_kernel_mark")))
@@ -163,13 +165,14 @@ class Buffers:
 
     def __init__(self, gpu: Gpu, batch_bytes: int) -> None:
         self._gpu = gpu
-        self._batch_bytes = batch_bytes
-        self._pinned, self._batch = gpu.pinned(batch_bytes), gpu.memory(batch_bytes)
+        self._batch_bytes, self._most_bytes = batch_bytes, LARGEST_BATCH * batch_bytes
+        self._pinned, self._batch = gpu.pinned(self._most_bytes), gpu.memory(self._most_bytes)
         self._result, self._loss = gpu.pinned(4096), gpu.memory(4096)
 
     def copy_in(self, size_bytes: int | None = None, stream: ctypes.c_void_p | None = None) -> None:
         """Copy a batch to the GPU from pinned memory. size_bytes: of a smaller one."""
-        size_bytes = min(size_bytes or self._batch_bytes, self._batch_bytes)
+        usual_bytes = min(size_bytes or self._batch_bytes, self._batch_bytes)
+        size_bytes = min(round(usual_bytes * self._gpu.batch), self._most_bytes)
         self._gpu.copy(self._batch.value, self._pinned.value, size_bytes, TO_DEVICE, stream)
 
     def read_back(self, size_bytes: int = 4, stream: ctypes.c_void_p | None = None) -> None:

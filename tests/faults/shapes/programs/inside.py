@@ -99,7 +99,7 @@ class Inside:
         if self._bringing:
             self._bringing.close()
             self._bringing = None
-        self.gpu.scale = 1.0
+        self.gpu.scale = self.gpu.batch = 1.0
         self.gpu.slow_down(1.0)
         self.kind, self.share = (fault["kind"], fault["share"]) if fault else ("", 0.0)
         self.steps.has_fault = self._version is not None
@@ -107,7 +107,7 @@ class Inside:
         if self.kind in ON_HOST:
             self._bringing = ON_HOST[self.kind](self)
         elif self.kind == "batch-size":
-            self.gpu.scale = self._longer_kernels()
+            self.gpu.scale = self.gpu.batch = self._longer_kernels()
         elif self.kind == "slow-gpu":
             self.gpu.slow_down(self._longer_kernels())
 

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 from driver import Driver
+from gpu import LARGEST_BATCH
 from inside import Inside
 from steps import Steps
 
@@ -16,8 +17,8 @@ def main() -> None:
     device = Driver()
     inside = Inside(steps, device)
     stream, done = device.stream(), [device.event(), device.event()]
-    batch, metrics = device.memory(BATCH_BYTES), device.memory(4096)
-    from_host, to_host = device.pinned(BATCH_BYTES), device.pinned(4096)
+    batch, metrics = device.memory(LARGEST_BATCH * BATCH_BYTES), device.memory(4096)
+    from_host, to_host = device.pinned(LARGEST_BATCH * BATCH_BYTES), device.pinned(4096)
     made = np.random.default_rng(steps.seed).standard_normal((256, 256), dtype=np.float32)
     hidden_seconds = 0.0
     for number in steps:

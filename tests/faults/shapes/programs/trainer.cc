@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kernels = 80, loaders = 2, ahead = 4;
 constexpr double kernel_seconds = 300e-6, batch_seconds = 8e-3;
-constexpr size_t batch_bytes = 1 << 20;
+constexpr size_t batch_bytes = 1 << 20, most_bytes = 4 * batch_bytes;
 constexpr int recent_steps = 31;
 
 int64_t now_ns()
@@ -239,6 +239,12 @@ public:
         holder.start();
     }
 
+    // Bytes of a batch.
+    size_t batch() const
+    {
+        return fault.kind == "batch-size" ? std::min(static_cast<size_t>(batch_bytes * scale), most_bytes) : batch_bytes;
+    }
+
     double scale = 1;
 
 private:
@@ -350,7 +356,7 @@ int main()
 
     signal(SIGTERM, end);
     check(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
-    check(cudaHostAlloc(&from_host, batch_bytes, 0));
+    check(cudaHostAlloc(&from_host, most_bytes, 0));
     check(cudaMalloc(&batch, 4UL << 30));
     check(cudaMalloc(&loss, 4096));
     check(cudaHostAlloc(&result, 4096, 0));
@@ -361,7 +367,7 @@ int main()
 
         inside.look(step);
         loader.take();
-        check(cudaMemcpyAsync(batch, from_host, batch_bytes, cudaMemcpyHostToDevice, nullptr));
+        check(cudaMemcpyAsync(batch, from_host, inside.batch(), cudaMemcpyHostToDevice, nullptr));
         for (int i = 0; i < kernels; i++)
             launch(kernel_seconds * inside.scale);
         check(cudaMemcpyAsync(result, loss, sizeof(float), cudaMemcpyDeviceToHost, nullptr));
