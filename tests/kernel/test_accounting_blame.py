@@ -129,7 +129,7 @@ def _is_open_wait_charged(probed: Tracer) -> bool:
     (waiting,) = accounts.read(probed, {}).accounts.threads or [None]
     if waiting is None or waiting.state != ThreadState.RUNNABLE or waiting.open_ns[ThreadState.RUNNABLE] < 200 * MS:
         return False
-    return sum(accounts.read(probed, {}).blame_ns().values()) >= waiting.booked_ns[ThreadState.RUNNABLE]
+    return sum(accounts.read(probed, {}).blame_ns().values()) >= 0.9 * waiting.booked_ns[ThreadState.RUNNABLE]
 
 
 # Runs programs of 300 other names a minute, a tenth of a second each.
