@@ -33,7 +33,7 @@ SIZELESS_BEATS = 64  # that have to repeat without their sizes
 SIZELESS_SPREAD = 0.3  # mean deviation of steps from their mean length
 TYPICAL_OF = 63  # steps
 TYPICAL_NEEDED = 16
-PAUSE_STEPS = 8
+PAUSE_STEPS = 8  # a step of so many typical ones contains a pause
 LOOK_EVERY = 8  # updates, while there is an anchor: two seconds
 
 _Anchor = tuple[int, int]

@@ -13,6 +13,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from exporter.accounting.cadence import PAUSE_STEPS
 from exporter.accounting.culprits import NO_CULPRIT
 from exporter.causes import Cause
 from exporter.chains.span import ProcessState, Span
@@ -21,12 +22,11 @@ from exporter.chains.thresholds import (
     IDLE_SHARE,
     IDLE_WITHIN_NS,
     MAIN_SHARE,
-    PAUSE_STEPS,
     WINDOW_NS,
     WINDOWS_NEEDED,
 )
 
-OF_PAUSES = frozenset((Cause.OWN_WAIT, Cause.DATALOADER, Cause.NETWORK, Cause.LOCK))
+_OF_PAUSES = frozenset((Cause.OWN_WAIT, Cause.DATALOADER, Cause.NETWORK, Cause.LOCK))
 _OF_INPUT = frozenset((Cause.OWN_WAIT, Cause.DATALOADER))
 """One or the other, as far as it is seen who has written to a pipe."""
 
@@ -131,9 +131,11 @@ class IdleTime:
         while seen.now_ns - self._seconds[0].ended_ns > IDLE_WITHIN_NS:
             del self._seconds[0]
         self._habit = _habit(self._seconds)
+        if self._habit is None:
+            return False
         self._causes = _causes(self._seconds)
         self._lost_pauses_ns = seen.progress.pause_ns
-        return self._habit is not None
+        return True
 
 
 def _open_pause_ns(seen: ProcessState) -> int:
@@ -156,7 +158,7 @@ def _second(then: ProcessState, now: ProcessState) -> _Second:
     return _Second(
         now.now_ns,
         now.now_ns - then.now_ns,
-        {key: ns for key, ns in _grown(then, now).items() if key[0] in OF_PAUSES},
+        {key: ns for key, ns in _grown(then, now).items() if key[0] in _OF_PAUSES},
         after.pauses - before.pauses,
         after.pause_ns - before.pause_ns,
     )
@@ -179,7 +181,7 @@ def _causes(seconds: Iterable[_Second]) -> frozenset[Cause]:
     found = list(seconds)
     wall_ns = sum(one.wall_ns for one in found)
     waited_ns = {
-        cause: sum(ns for one in found for key, ns in one.waits_ns.items() if key[0] is cause) for cause in OF_PAUSES
+        cause: sum(ns for one in found for key, ns in one.waits_ns.items() if key[0] is cause) for cause in _OF_PAUSES
     }
     found_causes = frozenset(cause for cause, ns in waited_ns.items() if ns >= IDLE_SHARE / 2 * wall_ns)
     return found_causes | _OF_INPUT if found_causes & _OF_INPUT else found_causes

@@ -54,9 +54,6 @@ IDLE_WITHIN_NS = 10 * NANOSECONDS
 """Idle time is a habit of a job that has made so many pauses within this time, or has waited in most of these seconds; and for so
 much of the time."""
 
-PAUSE_STEPS = 8
-"""A step of so many usual ones contains a pause."""
-
 # ---- is it slower
 
 ALLOWANCE = 0.02

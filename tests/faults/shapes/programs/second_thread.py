@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 
 
-class SecondThread:
+class SecondThread(ABC):
     """act() runs in the thread `name`; the step goes on when it has set `begun`."""
 
     def __init__(self, name: str) -> None:
@@ -16,8 +17,9 @@ class SecondThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    @abstractmethod
     def act(self, seconds: float) -> None:
-        raise NotImplementedError
+        """So long."""
 
     def step(self, seconds: float) -> None:
         self._seconds = seconds
