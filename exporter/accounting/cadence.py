@@ -5,7 +5,7 @@ histogram of the time from one step to the next, empty while no rhythm is known.
 
 A step makes the same beats every time. The shortest period that has come three times in a row is the step, and a pair of beats
 that comes once in it is the anchor: from one anchor to the next is one step. An anchor is kept while it goes on coming, so that
-an evaluation or a checkpoint in between makes one long step and no gap.
+an evaluation or a checkpoint in between makes one long step and no gap; so does a copy that is added to each step.
 
 Where sizes differ from step to step, as with sequences of variable length, beats are compared without their size. Less is known
 then, so the period has to hold for longer, and steps have to be about as long as each other: requests that come at random make
@@ -65,6 +65,8 @@ class Cadence:
         self._read = 0
         self._beats: deque[Beat] = deque(maxlen=(REPEATS + 1) * MAX_PERIOD)
         self._anchor: _Anchor | None = None
+        self._parts: frozenset[int] = frozenset()  # signatures in the step in which the anchor was found
+        self._last_part: Beat | None = None
         self._is_sizeless = False  # the anchor's signatures are kinds
         self._anchored_at_ns = 0
         self._updates = 0
@@ -82,6 +84,7 @@ class Cadence:
         beats, is_whole = row.since(self._read)
         if not is_whole:
             self._beats.clear()
+            self._last_part = None
             self._anchored_at_ns = 0
             self._missed += row.oldest - self._read
         self._read = max(self._read, row.oldest) + len(beats)
@@ -96,7 +99,11 @@ class Cadence:
         if before is not None and self._is_sizeless and self._is_continued(before, beat):
             return
         self._beats.append(beat)
-        if before is not None and (self._signature(before), self._signature(beat)) == self._anchor:
+        signature = self._signature(beat)
+        if signature not in self._parts:
+            return
+        before, self._last_part = self._last_part, beat
+        if before is not None and (self._signature(before), signature) == self._anchor:
             self._step_ends(beat)
 
     def _signature(self, beat: Beat) -> int:
@@ -136,8 +143,7 @@ class Cadence:
         if is_sizeless and not is_regular(beats[-SIZELESS_BEATS:], period):
             return False
         once = anchors(signatures, period)
-        known = self._anchor if self._is_sizeless is is_sizeless else None
-        if known in once or (known and not once and known in pairwise(signatures)):
+        if self._is_sizeless is is_sizeless and self._is_kept(signatures, period, once):
             return True
         if not once and (is_sizeless or self._is_sizeless):
             return False  # the other way of looking may know better
@@ -147,11 +153,23 @@ class Cadence:
             self._resized += kinds == self._kinds
         self._kinds = kinds
         self._anchor, self._anchored_at_ns, self._is_sizeless = min(once, default=None), 0, is_sizeless
+        self._parts = frozenset(signatures[-period:]) if self._anchor else frozenset()
+        self._last_part = beats[-1] if self._anchor else None
         # The steps that revealed the rhythm count as well.
         for before, beat in pairwise(repeating):
             if (self._signature(before), self._signature(beat)) == self._anchor:
                 self._step_ends(beat)
         return self._anchor is not None
+
+    def _is_kept(self, signatures: Sequence[int], period: int, once: set[_Anchor]) -> bool:
+        """Whether the anchor still comes: once in a period, or at all where none is known. Beats that are new to the step are
+        passed over.
+        """
+        if self._anchor is None:
+            return False
+        around = signatures[-period - 1 :] if once else signatures
+        pairs = Counter(pairwise(one for one in around if one in self._parts))
+        return pairs[self._anchor] == 1 if once else self._anchor in pairs
 
     def rhythm(self) -> Rhythm:
         """Steps so far and the open one."""

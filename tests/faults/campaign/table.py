@@ -8,6 +8,8 @@ from statistics import fmean
 from exporter.causes import Cause
 from exporter.units import NANOSECONDS, seconds
 from tests.faults.campaign.score import STRONG, WEAK, Case, Scored
+from tests.faults.diagnosed import Event
+from tests.faults.episode import Episode
 from tests.faults.figures import Share, quantiles_text, share, share_text
 
 HOUR_SECONDS = 3600
@@ -43,6 +45,11 @@ def case_row(case: Case) -> str:
         "; ".join(complaints(case)) or "right",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def alarm_row(episode: Episode, alarm: Event) -> str:
+    """One line about a false alarm."""
+    return f"| {episode.name} | | silence | | {alarm.chain.cause.value} of rank {alarm.rank} | | false alarm |"
 
 
 def figures(scored: Sequence[Scored]) -> str:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -74,11 +75,12 @@ def shapes_of(kind: str) -> list[Shape]:
 
 
 def planned_trials(
-    seed: int, count: int, kind: str, fault: str | None, *, with_decoys: bool = True
+    seed: int, count: int, kind: str, fault: str | None, *, with_decoys: bool = True, is_crowded: bool = False
 ) -> list[PlannedTrial]:
     """As the seed chooses."""
     planner = Planner(seed, shapes_of(kind), OUTSIDE)
-    return list(planner.trials(count, with_decoys=with_decoys) if fault is None else planner.only(fault, count))
+    trials = planner.trials(count, with_decoys=with_decoys) if fault is None else planner.only(fault, count)
+    return [replace(planned, is_crowded=is_crowded) for planned in trials]
 
 
 def recorded(plan: Iterable[PlannedTrial], results: Results, out: Path | None, *, is_live: bool) -> None:
@@ -130,13 +132,14 @@ def run(
     out: Path | None = None,
     is_live: bool = False,
     with_decoys: bool = True,
+    is_crowded: bool = False,
 ) -> int:
     """Prints rows and figures. Exit code: 1 when a trial failed."""
     began_at = time.monotonic()
     results = Results()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    plan = planned_trials(seed, count, kind, fault, with_decoys=with_decoys)
+    plan = planned_trials(seed, count, kind, fault, with_decoys=with_decoys, is_crowded=is_crowded)
     print(f"\n{len(plan)} trials, live: --trials {count} --seed {seed}.\n\n{CASE_HEAD}", flush=True)
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -160,6 +163,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shapes", default="all", help="tuned, held-out, all, or the name of one (all)")
     parser.add_argument("--fault", metavar="NAME", help="only this fault or decoy")
     parser.add_argument("--no-decoys", action="store_true", help="faults alone")
+    parser.add_argument(
+        "--crowded", action="store_true", help="beside 200 short programs a minute, each with another name"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the recordings there")
     parser.add_argument("--replay", type=Path, metavar="DIR", help="compare the recordings there, run nothing")
     parser.add_argument("--live", action="store_true", help="run each trial again under the exporter, and compare both")
@@ -188,6 +194,7 @@ def main() -> int:
             out=asked.out,
             is_live=asked.live,
             with_decoys=not asked.no_decoys,
+            is_crowded=asked.crowded,
         )
     results = Results()
     print(f"Replay of what was recorded in {asked.replay.name}: no program runs.\n\n{CASE_HEAD}", flush=True)

@@ -37,7 +37,10 @@ class PlannedFault:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """faults: none, one, or a second one that begins in the middle of the first. cpus: as taskset takes them, "" for all."""
+    """faults: none, one, or a second one that begins in the middle of the first. cpus: as taskset takes them, "" for all.
+
+    is_crowded: programs with ever other names start and end beside it all the time.
+    """
 
     number: int
     seed: int
@@ -46,6 +49,7 @@ class PlannedTrial:
     extra: Extra
     cpus: str
     fault_seconds: float
+    is_crowded: bool = False
 
     @property
     def name(self) -> str:

@@ -30,6 +30,8 @@ from tests.faults.trials.outside.registry import OUTSIDE
 from tests.faults.trials.plan import PlannedFault, PlannedTrial
 
 SUFFIX = ".trial.xz"
+CROWD = "many-names"
+"""The decoy that is there all the time in a crowded trial."""
 LEARN_SECONDS = 13.0
 QUIET_SECONDS = 10.0
 FIRST_STEPS = 3
@@ -71,9 +73,10 @@ def perform(planned: PlannedTrial, libraries: Path) -> tuple[list[LoggedStep], l
         ) as job,
     ):
         job.running.wait_for_steps(FIRST_STEPS, START_SECONDS)
-        _pause(job, LEARN_SECONDS)
-        moments_ns = _bring(job, planned)
-        _pause(job, QUIET_SECONDS)
+        with OUTSIDE[CROWD].bring(job, 0.0) if planned.is_crowded else nullcontext():
+            _pause(job, LEARN_SECONDS)
+            moments_ns = _bring(job, planned)
+            _pause(job, QUIET_SECONDS)
         job.running.stop()
         return job.running.steps(), moments_ns
 

@@ -136,6 +136,21 @@ class TestSteps:
 
         assert job.steps() == (count + 1, together_ms + 6 * 30 + 40)
 
+    @pytest.mark.parametrize("place", range(3))
+    def test_beat_that_is_added_to_each_step_keeps_the_anchor(self, job: Job, place: int) -> None:
+        """20 steps of a copy and two reductions, then 20 with another copy at any place: each of them is counted at once."""
+        usual = [COPY, REDUCE, REDUCE]
+        for number in range(40):
+            beats = usual if number < 20 else [*usual[:place], OTHER, *usual[place:]]
+            for signature in beats:
+                job.beat(signature, 60 // len(beats))
+            job.tick()
+            if number == 19:
+                before = job.steps()[0]
+
+        assert job.steps()[0] == before + 20
+        assert job.cadence.rhythm().missed_beats == 0
+
     def test_step_with_missing_beats_is_left_out(self, job: Job) -> None:
         """More came between two readings than there is room for."""
         for _ in range(20):
