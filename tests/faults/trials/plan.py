@@ -21,6 +21,7 @@ INSIDE, INSIDE_DECOY, NOTHING = 0.4, 0.25, 0.1
 TWO_AT_ONCE = 0.1
 ON_ONE_CPU = 0.3
 ONE_CPU = "0"
+LATE_RANK = frozenset({"slow_rank"})
 ANY_EXTRA = (Extra.NONE, Extra.NONE, Extra.NONE, Extra.FILE, Extra.SERVER, Extra.LOG)
 """What a job may do besides where its fault does not care."""
 
@@ -126,9 +127,13 @@ def is_decoy(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault]
     return all(fault.name in DECOYS if fault.is_inside else outside[fault.name].is_decoy for fault in faults)
 
 
-def accepted(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault]) -> frozenset[str]:
-    """Causes that are right; of a decoy from inside, what may be named."""
+def accepted(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault], ranks: int = 1) -> frozenset[str]:
+    """Causes that are right; of a decoy from inside, what may be named.
+
+    Where one of several ranks does more than the others, that it is late is right as well, for the rank that it is.
+    """
     found: frozenset[str] = frozenset()
     for fault in faults:
         found |= EXPECTED[InsideFault(fault.name)] if fault.is_inside else outside[fault.name].causes
-    return found
+    is_of_a_rank = ranks > 1 and any(fault.is_inside and fault.name not in DECOYS for fault in faults)
+    return found | LATE_RANK if is_of_a_rank else found

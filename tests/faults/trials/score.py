@@ -132,8 +132,8 @@ class Case:
 
     @property
     def is_distinguished(self) -> bool | None:
-        """Whether the job's own work is not taken for a slow GPU, nor the other way round; None for other faults."""
-        if self.first is None or not (self.accepted & (OWN | DEVICE)):
+        """Whether the job's own work is not taken for a slow GPU, nor the other way round; None for other faults and a late rank."""
+        if self.first is None or self.first.chain.cause is Cause.SLOW_RANK or not (self.accepted & (OWN | DEVICE)):
             return None
         return self.first.chain.cause.value in (OWN if self.accepted & OWN else DEVICE)
 
@@ -150,7 +150,7 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
     has_pauses = SHAPES[trial.planned.shape].has_pauses
     is_alone = SHAPES[trial.planned.shape].ranks == 1 and not has_pauses
     truth = truth_of(trial.run.steps, on_ns, off_ns, has_pauses=has_pauses)
-    right = accepted(trial.planned.faults, outside)
+    right = accepted(trial.planned.faults, outside, SHAPES[trial.planned.shape].ranks)
     events = trial.events
     opened = [event for event in events if event.change is Change.OPENED]
     resolved = {event.chain.id: event.chain for event in events if event.change is Change.RESOLVED}
