@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from exporter.causes import HOST_CAUSES
 from tests.faults.shapes.expected import EXPECTED
 from tests.faults.shapes.shape import DECOYS, InsideFault, Shape
 from tests.faults.trials.extra import Extra
@@ -21,6 +22,7 @@ INSIDE, INSIDE_DECOY, NOTHING = 0.4, 0.25, 0.1
 TWO_AT_ONCE = 0.1
 ON_ONE_CPU = 0.3
 ONE_CPU = "0"
+HOST = frozenset(cause.value for cause in HOST_CAUSES)
 LATE_RANK = frozenset({"slow_rank"})
 ANY_EXTRA = (Extra.NONE, Extra.NONE, Extra.NONE, Extra.FILE, Extra.SERVER, Extra.LOG)
 """What a job may do besides where its fault does not care."""
@@ -130,10 +132,10 @@ def is_decoy(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault]
 def accepted(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault], ranks: int = 1) -> frozenset[str]:
     """Causes that are right; of a decoy from inside, what may be named.
 
-    Where one of several ranks does more than the others, that it is late is right as well, for the rank that it is.
+    Where one of several ranks does more than the others, and the host is not the reason, it is right as well that it is late.
     """
     found: frozenset[str] = frozenset()
     for fault in faults:
         found |= EXPECTED[InsideFault(fault.name)] if fault.is_inside else outside[fault.name].causes
     is_of_a_rank = ranks > 1 and any(fault.is_inside and fault.name not in DECOYS for fault in faults)
-    return found | LATE_RANK if is_of_a_rank else found
+    return found | LATE_RANK if is_of_a_rank and not found & HOST else found

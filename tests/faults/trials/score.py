@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from exporter.causes import HOST_CAUSES, Cause
+from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change
 from exporter.units import NANOSECONDS
 from tests.faults.books import Entry, books, first_after, last_before
@@ -33,7 +33,6 @@ BEFORE_NS = NANOSECONDS
 """So much may the begin of a chain lie before that of the fault, as it is known at its end."""
 SLOWER = 0.1
 """Steps that are longer by this part are slow, whether or not something was done to them."""
-HOST = frozenset(cause.value for cause in HOST_CAUSES)
 OWN, DEVICE = frozenset({"own_code", "own_wait"}), frozenset({"gpu", "gpu_throttled", "gpu_contention"})
 
 
@@ -132,7 +131,7 @@ class Case:
 
     @property
     def is_distinguished(self) -> bool | None:
-        """Whether the job's own work is not taken for a slow GPU, nor the other way round; None for other faults and a late rank."""
+        """Whether own work is not taken for a slow GPU, or the other way round; None for other faults and a late rank."""
         if self.first is None or self.first.chain.cause is Cause.SLOW_RANK or not (self.accepted & (OWN | DEVICE)):
             return None
         return self.first.chain.cause.value in (OWN if self.accepted & OWN else DEVICE)

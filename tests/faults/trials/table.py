@@ -7,7 +7,8 @@ from statistics import fmean
 
 from exporter.units import NANOSECONDS, seconds
 from tests.faults.figures import Share, quantiles_text, share, share_text
-from tests.faults.trials.score import HOST, Case
+from tests.faults.trials.plan import HOST
+from tests.faults.trials.score import Case
 
 HOUR_SECONDS = 3600
 CASE_HEAD = (
