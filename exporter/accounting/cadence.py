@@ -9,7 +9,8 @@ an evaluation or a checkpoint in between makes one long step and no gap; so does
 
 Where sizes differ from step to step, as with sequences of variable length, beats are compared without their size. Less is known
 then, so the period has to hold for longer, and steps have to be about as long as each other: requests that come at random make
-the same copies as well.
+the same copies as well. Where there are only a few sizes, three steps in a row are often of the same, which proves nothing: an
+anchor that most such steps lack came by chance.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ MIN_BEATS = 12  # repetitions: a handful of copies at the start of a program is 
 MIN_STEP_NS = 1_000_000
 SIZELESS_BEATS = 64  # that have to repeat without their sizes
 SIZELESS_SPREAD = 0.3  # mean deviation of steps from their mean length
+ANCHORED_SHARE = (
+    0.8  # of steps without their sizes, that have an anchor with sizes: the last batch of an epoch may be smaller
+)
 TYPICAL_OF = 63  # steps
 TYPICAL_NEEDED = 16
 PAUSE_STEPS = 8  # a step of so many typical ones contains a pause
@@ -65,6 +69,7 @@ class Cadence:
         self._read = 0
         self._beats: deque[Beat] = deque(maxlen=(REPEATS + 1) * MAX_PERIOD)
         self._anchor: _Anchor | None = None
+        self._period = 0  # in which the anchor was found
         self._parts: frozenset[int] = frozenset()  # signatures in the step in which the anchor was found
         self._last_part: Beat | None = None
         self._is_sizeless = False  # the anchor's signatures are kinds
@@ -130,7 +135,9 @@ class Cadence:
 
     def _look(self) -> None:
         beats = list(self._beats)
-        if not self._look_at(beats, is_sizeless=False) and (self._anchor is None or self._is_sizeless):
+        if self._is_chance(beats) or (
+            not self._look_at(beats, is_sizeless=False) and (self._anchor is None or self._is_sizeless)
+        ):
             self._look_at(_pieces_joined(beats), is_sizeless=True)
 
     def _look_at(self, beats: list[Beat], *, is_sizeless: bool) -> bool:
@@ -142,17 +149,22 @@ class Cadence:
             period, repeating = 0, []
         if is_sizeless and not is_regular(beats[-SIZELESS_BEATS:], period):
             return False
+        if self._is_sizeless and not is_sizeless and not is_periodic(signatures[-SIZELESS_BEATS:], period):
+            return False
         once = anchors(signatures, period)
-        if self._is_sizeless is is_sizeless and self._is_kept(signatures, period, once):
+        if self._is_sizeless is is_sizeless and self._is_kept(
+            beats[-period - 1 :] if once else beats, has_period=bool(once)
+        ):
             return True
         if not once and (is_sizeless or self._is_sizeless):
             return False  # the other way of looking may know better
         kinds = Counter(beat.kind for beat in beats[-period:]) if period else Counter()
         if self._anchor is not None:
             self._missed += 1  # since it came for the last time, steps went unseen
-            self._resized += kinds == self._kinds
+            self._resized += kinds == self._kinds and not is_sizeless
         self._kinds = kinds
         self._anchor, self._anchored_at_ns, self._is_sizeless = min(once, default=None), 0, is_sizeless
+        self._period = period
         self._parts = frozenset(signatures[-period:]) if self._anchor else frozenset()
         self._last_part = beats[-1] if self._anchor else None
         # The steps that revealed the rhythm count as well.
@@ -161,15 +173,30 @@ class Cadence:
                 self._step_ends(beat)
         return self._anchor is not None
 
-    def _is_kept(self, signatures: Sequence[int], period: int, once: set[_Anchor]) -> bool:
-        """Whether the anchor still comes: once in a period, or at all where none is known. Beats that are new to the step are
-        passed over.
+    def _is_chance(self, beats: list[Beat]) -> bool:
+        """Whether steps follow each other without regard to their sizes, and most of them lack the anchor, which has sizes."""
+        joined = _pieces_joined(beats)[-SIZELESS_BEATS:]
+        period = shortest_period([beat.kind for beat in joined])
+        if self._anchor is None or self._is_sizeless or not is_regular(joined, period):
+            return False
+        signatures = [beat.signature for beat in beats if beat.at_ns >= joined[0].at_ns]
+        found = Counter(pairwise(one for one in signatures if one in self._parts))[self._anchor]
+        return found < ANCHORED_SHARE * len(joined) / period and not is_periodic(
+            signatures, shortest_period(signatures)
+        )
+
+    def _is_kept(self, beats: Sequence[Beat], *, has_period: bool) -> bool:
+        """Whether the anchor still comes: once in a period, or at all where none is known.
+
+        Beats that are new to the step are passed over. A step in many whose sizes are others makes no longer period.
         """
         if self._anchor is None:
             return False
-        around = signatures[-period - 1 :] if once else signatures
-        pairs = Counter(pairwise(one for one in around if one in self._parts))
-        return pairs[self._anchor] == 1 if once else self._anchor in pairs
+        found = Counter(pairwise(one for one in map(self._signature, beats) if one in self._parts))[self._anchor]
+        if not has_period or found == 1:
+            return found > 0
+        steps = (len(beats) - 1) / self._period
+        return found >= ANCHORED_SHARE * steps and is_periodic([beat.kind for beat in beats], self._period)
 
     def rhythm(self) -> Rhythm:
         """Steps so far and the open one."""
@@ -202,6 +229,11 @@ def shortest_period(signatures: Sequence[int]) -> int:
         if all(last[i] == last[i + period] for i in range(length - period)):
             return period
     return 0
+
+
+def is_periodic(signatures: Sequence[int], period: int) -> bool:
+    """Whether all of them repeat this period; 0: none."""
+    return period > 0 and all(one == later for one, later in zip(signatures, signatures[period:], strict=False))
 
 
 def is_regular(beats: Sequence[Beat], period: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 
 import pytest
 
@@ -247,6 +248,32 @@ class TestVariableSizes:
         count, sum_ms = job.steps()
         assert count >= 40
         assert sum_ms / count == pytest.approx(28, abs=1)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_steps_of_a_few_sizes_are_found(self, job: Job, seed: int) -> None:
+        """Batches padded to one of three lengths: three in a row are often alike. After 128 steps, 40 are counted as 40."""
+        chance = Random(seed)
+        for number in range(168):
+            if number == 128:
+                before = job.steps()[0]
+            job.beat(chance.choices((512, 448, 384), (0.5, 0.35, 0.15))[0] << 16 | COPY, 28)
+            job.beat(REDUCE, 1)
+            job.tick()
+
+        assert job.steps()[0] - before == pytest.approx(40, abs=1)
+
+    def test_smaller_batch_at_the_end_of_an_epoch_changes_nothing(self, job: Job) -> None:
+        """Every 20th step; it has no anchor of its own and is part of the next one."""
+        for number in range(200):
+            if number == 100:
+                before = job.cadence.rhythm()
+            job.beat((100 if number % 20 == 19 else 512) << 16 | COPY, 28)
+            job.beat(REDUCE, 1)
+            job.tick()
+        after = job.cadence.rhythm()
+
+        assert after.steps - before.steps == 95
+        assert (after.missed_beats, after.resized) == (before.missed_beats, before.resized)
 
     def test_requests_at_random_are_no_rhythm(self, job: Job) -> None:
         """The same copies, 5 or 200 ms apart."""
