@@ -93,8 +93,8 @@ OWN_SHARE = 0.3
 the GPU is named because the host is ruled out."""
 
 DISPLACED_SHARE = 0.5
-"""Where another program takes a CPU, the job's own threads wait for each other on what is left of it. From
-this part of that time on, it is the other program's as well."""
+"""Where another program takes a CPU, the job's own threads wait for each other on what is left of it; where memory or a disk is
+slow, those that hold a lock do so for longer. From this part of that time on, it has the other cause as well."""
 
 UNDECIDED_SHARE = 0.3
 PATIENCE_NS = 2 * NANOSECONDS

@@ -56,6 +56,12 @@ OF_THE_JOB = frozenset(
 )
 """Causes of slow steps where no resource of the host is the reason: the job's own work, or its GPU."""
 
+_DISPLACED_BY = {
+    Cause.CPU_OVERSUBSCRIBED: (Cause.CPU_CONTENTION,),
+    Cause.LOCK: (Cause.MEMORY_RECLAIM, Cause.MAJOR_FAULT, Cause.BLOCK_IO, Cause.CPU_CONTENTION, Cause.CPU_QUOTA),
+}
+"""Waits of the job's threads for each other, and what makes these waits longer. See DISPLACED_SHARE."""
+
 UNDETERMINED = Cause.GPU
 """Cause of slow steps while only the host is ruled out."""
 
@@ -187,8 +193,9 @@ def find(
     as_before = 0.0 if is_chronic else 1.0 - max(slower or 0.0, 0.0)
     beyond = {cause: max(share - before.lost.get(cause, 0.0) * as_before, 0.0) for cause, share in shares.items()}
     lost = {cause: beyond[cause] for cause in HOST_CAUSES if beyond.get(cause)}
-    if lost.get(Cause.CPU_CONTENTION, 0.0) >= DISPLACED_SHARE * lost.get(Cause.CPU_OVERSUBSCRIBED, 0.0) > 0:
-        lost[Cause.CPU_CONTENTION] += lost.pop(Cause.CPU_OVERSUBSCRIBED)
+    for displaced, by in _DISPLACED_BY.items():
+        if sum(lost.get(cause, 0.0) for cause in by) >= DISPLACED_SHARE * lost.get(displaced, 0.0) > 0:
+            lost[max(by, key=lambda cause: lost.get(cause, 0.0))] += lost.pop(displaced)
     paused = (span.now.progress.stopped_ns - span.then.progress.stopped_ns) / span.wall_ns
     if paused > lost.get(Cause.PAUSED, 0.0):
         lost[Cause.PAUSED] = min(paused, 1.0)

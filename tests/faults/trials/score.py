@@ -105,8 +105,10 @@ class Case:
         return self.first is not None and self.is_right_event(self.first)
 
     def is_right_event(self, event: Event) -> bool:
-        """Whether a chain of the fault has a right cause."""
-        return event.chain.cause.value in self.accepted
+        """Whether a chain of the fault has a right cause. To wait for a rank that has one is right as well."""
+        right = {str(one.rank) for one in self.opened if one.chain.cause.value in self.accepted}
+        is_of_a_peer = event.chain.cause is Cause.PEER_RANK and event.chain.peer in right
+        return is_of_a_peer or event.chain.cause.value in self.accepted
 
     @property
     def detected_after_ns(self) -> int | None:
