@@ -93,6 +93,14 @@ class Baseline:
                 return True
         return False
 
+    def leave(self, step_ns: float, calls_per_step: float, *, is_certain: bool) -> bool:
+        """The job does other work: go back to a regime that explains it or, if it is certain, begin a new one. False: neither."""
+        if self.switch(step_ns, calls_per_step):
+            return True
+        if is_certain:
+            self.forget()
+        return is_certain
+
     def forget(self) -> None:
         """The job does other work than before, and what that is like is yet to be learned."""
         self._replace(Regime())

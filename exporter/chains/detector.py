@@ -24,12 +24,9 @@ from exporter.chains.thresholds import (
     ALLOWANCE,
     CHRONIC_NS,
     CHRONIC_SHARE,
-    EVIDENT_NS,
     FADED_SHARE,
     LASTING_CHANGE_NS,
     LASTING_NS,
-    MAIN_SHARE,
-    PHASE_CHANGE,
     STUCK_NS,
     WINDOW_NS,
 )
@@ -205,14 +202,9 @@ class Detector:
         past = self._past
         if self._episodes or not past.tick.steps:
             return []  # while none ends it is unknown what the open step is made of, and its lost time may not be accounted yet
-        explained = sum(found.lost.values()) + found.own_wait
-        if verdict.is_another_phase(found) and explained < MAIN_SHARE * found.total:
-            is_known = past.baseline.switch(*_pace_of(span))
-            if not is_known and found.calls_spread > PHASE_CHANGE and found.wall_ns < EVIDENT_NS:
-                return []  # the calls of a server's steps depend on its requests
-            if not is_known:
-                past.baseline.forget()
-            self._restart()
+        if verdict.is_other_work(found):
+            if past.baseline.leave(*_pace_of(span), is_certain=verdict.is_certain_phase(found)):
+                self._restart()
         elif past.last.now_ns - self._cusum.began_ns >= LASTING_CHANGE_NS and past.baseline.adopt():
             self._restart()
         return []

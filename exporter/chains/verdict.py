@@ -356,6 +356,16 @@ def is_another_phase(found: Findings) -> bool:
     return found.steps > 0 and abs(found.calls - 1.0) > allowed + 1 / found.steps
 
 
+def is_other_work(found: Findings) -> bool:
+    """Whether the steps differ for no reason but that the job is in another phase."""
+    return is_another_phase(found) and sum(found.lost.values()) + found.own_wait < MAIN_SHARE * found.total
+
+
+def is_certain_phase(found: Findings) -> bool:
+    """Whether another phase has shown for long enough: the calls of a server's steps depend on its requests."""
+    return found.calls_spread <= PHASE_CHANGE or found.wall_ns >= EVIDENT_NS
+
+
 def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:
     """By impact times confidence; at least LOW, since an open chain has a severity."""
     if cause in _ALWAYS:

@@ -129,8 +129,8 @@ class TestAbstaining:
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.GPU, Severity.MEDIUM)
 
     def test_host_with_several_small_causes_is_the_reason(self, scene: Scene) -> None:
-        """Half of the time is lost: 0.3 to a disk, 0.2 to a hog, 0.2 to a lock. The largest, once the host could be ruled out."""
-        lost = {DISK: 0.15, HOG: 0.1, (Cause.LOCK, NO_CULPRIT): 0.1}
+        """Half of the time is lost: 0.3 to a disk, 0.2 to a hog, 0.2 to a socket. The largest, after three seconds."""
+        lost = {DISK: 0.15, HOG: 0.1, (Cause.NETWORK, NO_CULPRIT): 0.1}
         before = scene.go_on(2.75, step_ms=20.0, lost=lost)
         (opened,) = scene.go_on(1, step_ms=20.0, lost=lost)
 
@@ -139,7 +139,7 @@ class TestAbstaining:
 
     def test_host_with_less_than_half_in_small_causes_is_not_the_reason(self, scene: Scene) -> None:
         """0.15 each for three of them."""
-        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (Cause.LOCK, NO_CULPRIT): 0.075})
+        (opened,) = scene.go_on(5, step_ms=20.0, lost={DISK: 0.075, HOG: 0.075, (Cause.NETWORK, NO_CULPRIT): 0.075})
 
         assert (opened.chain.cause, opened.chain.contribution) == (Cause.GPU, pytest.approx(0.55, abs=0.02))
 

@@ -57,6 +57,28 @@ class TestFind:
         assert (one.own_wait, one.other, one.undecided, one.exposed) == (0.1, 0.05, 0.03, 0.01)
         assert one.lost_of_all == pytest.approx(0.38)
 
+    @pytest.mark.parametrize(
+        ("lost_ms", "expected"),
+        [
+            ({"lock": 400, "memory_reclaim": 130, "block_io": 80}, {"memory_reclaim": 0.265, "block_io": 0.04}),
+            (
+                {"lock": 400, "memory_reclaim": 130, "block_io": 60},
+                {"lock": 0.2, "memory_reclaim": 0.065, "block_io": 0.03},
+            ),
+            ({"cpu_oversubscribed": 400, "cpu_contention": 200}, {"cpu_contention": 0.3}),
+            ({"cpu_oversubscribed": 400, "cpu_contention": 190}, {"cpu_oversubscribed": 0.2, "cpu_contention": 0.095}),
+            ({"lock": 400}, {"lock": 0.2}),
+        ],
+    )
+    def test_waits_of_threads_for_each_other_have_the_cause_that_makes_them_longer(
+        self, lost_ms: dict[str, int], expected: dict[str, float]
+    ) -> None:
+        """From half of them on. In a span of two seconds."""
+        lost_ns = {(Cause(name), ""): ms * MS for name, ms in lost_ms.items()}
+        one = verdict.find(a_span(2, lost_ns=lost_ns), Regime(), {})
+
+        assert {cause.value: share for cause, share in one.lost.items()} == pytest.approx(expected)
+
     def test_without_a_rhythm_the_total_is_what_was_lost(self) -> None:
         one = verdict.find(a_span(2, lost_ns={DISK: 400 * MS}), Regime(), {})
 
@@ -354,6 +376,22 @@ class TestPhase:
     def test_a_tenth_of_the_calls_and_one_step_are_allowed(self, calls: float, steps: int, *, is_another: bool) -> None:
         """A span begins and ends within a step."""
         assert verdict.is_another_phase(found(calls=calls, steps=steps)) is is_another
+
+    @pytest.mark.parametrize(
+        ("part", "is_other"), [({"own_wait": 0.3}, False), ({"lost": {Cause.LOCK: 0.3}}, False), ({}, True)]
+    )
+    def test_phase_with_an_explanation_is_none(self, part: dict[str, Any], is_other: bool) -> None:
+        """Steps make twice as many calls; half of the time is to be explained."""
+        assert verdict.is_other_work(found(calls=2.0, **part)) is is_other
+
+    @pytest.mark.parametrize(
+        ("calls_spread", "wall_ms", "is_certain"), [(0.05, 500, True), (0.2, 500, False), (0.2, 2_500, True)]
+    )
+    def test_phase_of_a_job_whose_calls_vary_takes_longer(
+        self, calls_spread: float, wall_ms: int, *, is_certain: bool
+    ) -> None:
+        """The calls of a server's steps depend on its requests."""
+        assert verdict.is_certain_phase(found(calls=2.0, calls_spread=calls_spread, wall_ns=wall_ms * MS)) is is_certain
 
     @pytest.mark.parametrize(
         ("changes", "is_evident"),

@@ -6,11 +6,13 @@ from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+
 from tests.faults.shapes.shape import InsideFault, Shape
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.outside.registry import OUTSIDE
-from tests.faults.trials.plan import FAULT_SECONDS, SHARES, PlannedTrial, Planner, accepted, is_decoy
+from tests.faults.trials.plan import FAULT_SECONDS, SHARES, PlannedFault, PlannedTrial, Planner, accepted, is_decoy
 
 LOOP = Shape("loop", "", ("python3",), 0.04, frozenset({InsideFault.SLEEP, InsideFault.BATCH_SIZE}))
 RANKS = Shape("ranks", "", ("python3",), 0.04, frozenset({InsideFault.HANG}), ranks=2)
@@ -116,4 +118,18 @@ class TestRegistry:
         faults = next(Planner(1, (LOOP,), both).only("a", 1)).faults
 
         assert accepted(faults, both) == {"irq"}
+        assert accepted(faults, both, ranks=4) == {"irq"}
         assert accepted((*faults, *next(Planner(1, (LOOP,), both).only("b", 1)).faults), both) == {"irq", "lock"}
+
+    @pytest.mark.parametrize(
+        ("name", "ranks", "right"),
+        [
+            ("gc", 1, {"own_code"}),
+            ("gc", 2, {"own_code", "slow_rank"}),
+            ("worker-sleeps", 2, {"dataloader"}),
+            ("batch-size", 2, {"changed"}),
+        ],
+    )
+    def test_rank_that_does_more_than_the_others_is_late(self, name: str, ranks: int, right: set[str]) -> None:
+        """Where the host is not the reason."""
+        assert accepted((PlannedFault(name, 1.0, True),), {}, ranks) == right

@@ -122,6 +122,13 @@ class TestFault:
 
         assert case(opened, over).is_right
 
+    def test_rank_that_waits_for_one_with_a_right_chain_is_right(self) -> None:
+        """Rank 0 has the right cause, and is waited for; rank 3 has none."""
+        waits = [event(3, Cause.PEER_RANK, chain_id=peer, peer=peer) for peer in ("0", "3")]
+        found = case(event(2), *waits)
+
+        assert [found.is_right_event(one) for one in found.opened] == [True, True, False]
+
     def test_own_work_is_distinguished_from_the_gpu(self) -> None:
         """A sleep in the step is no slow GPU."""
         assert case(event(2, Cause.GPU), fault=SLEEP).is_distinguished is False
