@@ -32,9 +32,8 @@ MIN_BEATS = 12  # repetitions: a handful of copies at the start of a program is 
 MIN_STEP_NS = 1_000_000
 SIZELESS_BEATS = 64  # that have to repeat without their sizes
 SIZELESS_SPREAD = 0.3  # mean deviation of steps from their mean length
-ANCHORED_SHARE = (
-    0.8  # of steps without their sizes, that have an anchor with sizes: the last batch of an epoch may be smaller
-)
+GAPS = 2  # of the anchor, in steps that are alike except for their sizes
+ANCHORED_SHARE = 0.9  # of such steps, that have it: the last batch of an epoch may be smaller
 TYPICAL_OF = 63  # steps
 TYPICAL_NEEDED = 16
 PAUSE_STEPS = 8  # a step of so many typical ones contains a pause
@@ -174,16 +173,19 @@ class Cadence:
         return self._anchor is not None
 
     def _is_chance(self, beats: list[Beat]) -> bool:
-        """Whether steps follow each other without regard to their sizes, and most of them lack the anchor, which has sizes."""
+        """Whether steps follow each other without regard to their sizes, and now one has the anchor, which has sizes, now another
+        has not. Where none has it any more, the job has changed.
+        """
         joined = _pieces_joined(beats)[-SIZELESS_BEATS:]
         period = shortest_period([beat.kind for beat in joined])
         if self._anchor is None or self._is_sizeless or not is_regular(joined, period):
             return False
         signatures = [beat.signature for beat in beats if beat.at_ns >= joined[0].at_ns]
-        found = Counter(pairwise(one for one in signatures if one in self._parts))[self._anchor]
-        return found < ANCHORED_SHARE * len(joined) / period and not is_periodic(
-            signatures, shortest_period(signatures)
-        )
+        parts = [(number, one) for number, one in enumerate(signatures) if one in self._parts]
+        found = [number for (_, before), (number, one) in pairwise(parts) if (before, one) == self._anchor]
+        gaps = sum(after - before > self._period for before, after in pairwise(found))
+        is_interleaved = gaps >= GAPS and len(found) < ANCHORED_SHARE * len(joined) / period
+        return is_interleaved and not is_periodic(signatures, shortest_period(signatures))
 
     def _is_kept(self, beats: Sequence[Beat], *, has_period: bool) -> bool:
         """Whether the anchor still comes: once in a period, or at all where none is known.

@@ -121,6 +121,7 @@ WANDER_ALLOWED = 3.0
 last ten minutes, after one: three standard deviations of it are no fault of the job or its GPU."""
 
 EVIDENT_NS = 5 * NANOSECONDS // 2
+EVIDENT_STEPS = 4
 """The job's own work and its GPU's state are measured, not inferred, so they are reported sooner. Yet a second or two in which a
 job captures new shapes is no fault."""
 

@@ -20,6 +20,7 @@ from exporter.chains.thresholds import (
     CALLS_SPREADS,
     DISPLACED_SHARE,
     EVIDENT_NS,
+    EVIDENT_STEPS,
     JOB_CAUSE_NS,
     JOB_CAUSE_SHARE,
     JOB_CAUSE_STEPS,
@@ -233,10 +234,10 @@ def judge(found: Findings) -> Verdict | None:
         return None
     if found.slower is None or is_another_phase(found):
         return None
-    if found.wall_ns < EVIDENT_NS or found.steps < JOB_CAUSE_STEPS:
+    if found.wall_ns < EVIDENT_NS or found.steps < EVIDENT_STEPS:
         return None
     if first in HOST_CAUSES and sum(part for cause, part in shares if cause in HOST_CAUSES) >= MAIN_SHARE:
-        is_long = found.wall_ns >= JOB_CAUSE_NS
+        is_long = found.wall_ns >= JOB_CAUSE_NS and found.steps >= JOB_CAUSE_STEPS
         named = _named(shares, found, total)
         return Verdict(first, _effect(first, found), share * found.balance, named) if is_long else None
     if found.slower < found.least_of_job:
@@ -273,7 +274,7 @@ def of_the_job(reason: Verdict, found: Findings, grown: Grown, side: DeviceSide)
     if device_cause is not None and reason.effect in _EFFECTS[device_cause]:
         shares = ((device_cause.value, reason.contribution), *reason.shares)
         return reason._replace(cause=device_cause, shares=shares, culprits=side.culprits, detail=side.detail)
-    return reason if found.wall_ns >= JOB_CAUSE_NS else None
+    return reason if found.wall_ns >= JOB_CAUSE_NS and found.steps >= JOB_CAUSE_STEPS else None
 
 
 def of_peer(reason: Verdict, rank: str) -> Verdict:
@@ -316,7 +317,7 @@ def of_added_work(found: Findings, grown: Grown) -> Verdict | None:
 
 def is_evident(found: Findings) -> bool:
     """Whether a job has been slower for so long, and by so much, that its own work is the cause."""
-    is_long = found.wall_ns >= EVIDENT_NS and found.steps >= JOB_CAUSE_STEPS
+    is_long = found.wall_ns >= EVIDENT_NS and found.steps >= EVIDENT_STEPS
     return is_long and found.slower is not None and found.slower >= found.least_of_job
 
 

@@ -22,7 +22,7 @@ from tests.faults.shapes import SHAPES
 from tests.faults.shapes.shape import InsideFault, Shape
 from tests.faults.trials.live import play_live
 from tests.faults.trials.outside.registry import OUTSIDE
-from tests.faults.trials.plan import PlannedTrial, Planner
+from tests.faults.trials.plan import Decoys, PlannedTrial, Planner
 from tests.faults.trials.score import Case, score
 from tests.faults.trials.table import CASE_HEAD, case_row, figures
 from tests.faults.trials.trial import SUFFIX, Trial, load, play, save
@@ -75,11 +75,11 @@ def shapes_of(kind: str) -> list[Shape]:
 
 
 def planned_trials(
-    seed: int, count: int, kind: str, fault: str | None, *, with_decoys: bool = True, is_crowded: bool = False
+    seed: int, count: int, kind: str, fault: str | None, *, decoys: Decoys = Decoys.HALF, is_crowded: bool = False
 ) -> list[PlannedTrial]:
     """As the seed chooses."""
     planner = Planner(seed, shapes_of(kind), OUTSIDE)
-    trials = planner.trials(count, with_decoys=with_decoys) if fault is None else planner.only(fault, count)
+    trials = planner.trials(count, decoys) if fault is None else planner.only(fault, count)
     return [replace(planned, is_crowded=is_crowded) for planned in trials]
 
 
@@ -131,7 +131,7 @@ def run(
     fault: str | None = None,
     out: Path | None = None,
     is_live: bool = False,
-    with_decoys: bool = True,
+    decoys: Decoys = Decoys.HALF,
     is_crowded: bool = False,
 ) -> int:
     """Prints rows and figures. Exit code: 1 when a trial failed."""
@@ -139,7 +139,7 @@ def run(
     results = Results()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    plan = planned_trials(seed, count, kind, fault, with_decoys=with_decoys, is_crowded=is_crowded)
+    plan = planned_trials(seed, count, kind, fault, decoys=decoys, is_crowded=is_crowded)
     print(f"\n{len(plan)} trials, live: --trials {count} --seed {seed}.\n\n{CASE_HEAD}", flush=True)
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -162,7 +162,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"how many trials ({COUNT})")
     parser.add_argument("--shapes", default="all", help="tuned, held-out, all, or the name of one (all)")
     parser.add_argument("--fault", metavar="NAME", help="only this fault or decoy")
-    parser.add_argument("--no-decoys", action="store_true", help="faults alone")
+    parser.add_argument(
+        "--decoys", type=Decoys, choices=list(Decoys), default=Decoys.HALF, help="how many of them (half)"
+    )
     parser.add_argument(
         "--crowded", action="store_true", help="beside 200 short programs a minute, each with another name"
     )
@@ -193,7 +195,7 @@ def main() -> int:
             fault=asked.fault,
             out=asked.out,
             is_live=asked.live,
-            with_decoys=not asked.no_decoys,
+            decoys=asked.decoys,
             is_crowded=asked.crowded,
         )
     results = Results()

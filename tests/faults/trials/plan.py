@@ -5,6 +5,7 @@ Half of the trials are decoys. Strengths are what steps should take longer, by a
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,14 @@ HOST = frozenset(cause.value for cause in HOST_CAUSES)
 LATE_RANK = frozenset({"slow_rank"})
 ANY_EXTRA = (Extra.NONE, Extra.NONE, Extra.NONE, Extra.FILE, Extra.SERVER, Extra.LOG)
 """What a job may do besides where its fault does not care."""
+
+
+class Decoys(enum.StrEnum):
+    """How many of the trials are decoys."""
+
+    NONE = "none"
+    HALF = "half"
+    ONLY = "only"
 
 
 @dataclass(frozen=True)
@@ -69,12 +78,13 @@ class Planner:
         self._shapes = shapes
         self._outside = outside
 
-    def trials(self, count: int, *, with_decoys: bool = True) -> Iterator[PlannedTrial]:
-        """Every shape as often as any other, and a decoy after each fault if these are wanted."""
+    def trials(self, count: int, decoys: Decoys = Decoys.HALF) -> Iterator[PlannedTrial]:
+        """Every shape as often as any other."""
         order: list[Shape] = []
         for number in range(count):
             order = order or self._random.sample(self._shapes, len(self._shapes))
-            yield self._trial(number, order.pop(), is_decoy=with_decoys and number % 2 == 1)
+            is_decoy = decoys is Decoys.ONLY or (decoys is Decoys.HALF and number % 2 == 1)
+            yield self._trial(number, order.pop(), is_decoy=is_decoy)
 
     def only(self, name: str, count: int) -> Iterator[PlannedTrial]:
         """One fault or decoy, in shapes that can have it."""
