@@ -23,6 +23,7 @@ _HOST = _STEP | {_F.GIL, _F.FILE_LOCK, _F.GC, _F.SUBPROCESS, _F.EPOLL, _F.RECOMP
 """The same of a Python program."""
 _THREADS = frozenset({_F.WORKER_SLEEPS, _F.WORKER_COMPUTES})
 _WORKERS = _THREADS | {_F.WORKER_READS_DISK, _F.WORKER_FAULTS_PAGES}
+_CLIENTS = frozenset({_F.FEWER_REQUESTS, _F.MORE_REQUESTS})
 _RANKS = frozenset({_F.STRAGGLER, _F.HANG})
 
 
@@ -107,7 +108,7 @@ _ALL = (
         _python("vllm_like.py"),
         step_seconds=0.011,
         has_pauses=True,
-        offers=_HOST,
+        offers=_HOST | _CLIENTS,
         needs=NUMPY,
     ),
     Shape(
@@ -116,7 +117,7 @@ _ALL = (
         _python("triton_like.py"),
         step_seconds=0.010,
         has_pauses=True,
-        offers=_HOST,
+        offers=_HOST | _CLIENTS,
         is_held_out=True,
         needs=NUMPY,
     ),

@@ -38,5 +38,7 @@ EXPECTED: Final[Mapping[InsideFault, frozenset[str]]] = {
     InsideFault.LONGER_SEQUENCES: frozenset({"changed"}),
     InsideFault.EVALUATION: frozenset(),
     InsideFault.MORE_LOGGING: frozenset(),
+    InsideFault.FEWER_REQUESTS: frozenset(),
+    InsideFault.MORE_REQUESTS: frozenset(),
 }
 """Names of exporter.causes.Cause. Of a decoy: what may be named, which is as good as no chain at all."""

@@ -53,10 +53,13 @@ class InsideFault(enum.StrEnum):
     LONGER_SEQUENCES = "longer-sequences"  # 5 % longer kernels after a minute
     EVALUATION = "evaluation"  # other steps for 8 s, which are not logged
     MORE_LOGGING = "more-logging"  # harmless
+    FEWER_REQUESTS = "fewer-requests"  # of a server
+    MORE_REQUESTS = "more-requests"
 
 
 DECOYS = frozenset(
     {InsideFault.BATCH_SIZE, InsideFault.LONGER_SEQUENCES, InsideFault.EVALUATION, InsideFault.MORE_LOGGING}
+    | {InsideFault.FEWER_REQUESTS, InsideFault.MORE_REQUESTS}
 )
 """What a job does on purpose."""
 

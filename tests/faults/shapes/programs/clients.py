@@ -1,6 +1,6 @@
 """The clients of a server: at each arrival they write a line {"tokens": ...} into the pipe that the server reads.
 
-Argument: the kind of load, bursts or steady.
+Argument: the kind of load, bursts or steady. FAULT_FILE may say that they come more or less often.
 """
 
 import json
@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 
+import fault_file
 from steps import die_with_parent
 
 BURST_REQUESTS, BURST_TOKENS, BURST_EVERY_SECONDS = (6, 10), (50, 90), 2.0
@@ -20,6 +21,16 @@ def send(tokens: int) -> None:
     os.write(1, json.dumps({"tokens": tokens}).encode() + b"\n")
 
 
+def wait(seconds: float) -> None:
+    """Until the next arrival. seconds: as usual."""
+    fault = fault_file.read(os.environ.get("FAULT_FILE", "")) or {"kind": "", "share": 0.0}
+    if fault["kind"] == "fewer-requests":
+        seconds *= 1 + fault["share"]
+    elif fault["kind"] == "more-requests":
+        seconds /= 1 + fault["share"]
+    time.sleep(seconds)
+
+
 def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -28,10 +39,10 @@ def main() -> None:
         if sys.argv[1] == "bursts":
             for _ in range(chance.randint(*BURST_REQUESTS)):
                 send(chance.randint(*BURST_TOKENS))
-            time.sleep(BURST_EVERY_SECONDS * chance.uniform(0.7, 1.3))
+            wait(BURST_EVERY_SECONDS * chance.uniform(0.7, 1.3))
         else:
             send(1)
-            time.sleep(chance.expovariate(1 / STEADY_EVERY_SECONDS))
+            wait(chance.expovariate(1 / STEADY_EVERY_SECONDS))
 
 
 if __name__ == "__main__":

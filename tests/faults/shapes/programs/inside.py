@@ -1,17 +1,16 @@
 """Faults from inside: what FAULT_FILE names is brought about in each step while the file is there.
 
-The file holds {"kind": "sleep", "share": 0.5, "rank": 0}. share: by which part of its usual length a step takes longer, about.
-rank: the one that has the fault; without it all ranks have it, as with decoys. A program calls look() when a step begins and
-host() where its GPU is idle; one with ranks calls before_collective(); workers of a loader call worker.disturb().
+All ranks have a decoy. A program calls look() when a step begins and host() where its GPU is idle; one with ranks calls
+before_collective(); workers of a loader call worker.disturb().
 """
 
-import json
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import busy
+import fault_file
 import waiting
 from extra import Extra
 from gpu import Gpu
@@ -19,7 +18,8 @@ from steps import Steps
 
 EVALUATION_SECONDS = 8.0
 DRIFT_PER_SECOND = 0.05 / 60
-DECOYS = ("batch-size", "longer-sequences", "evaluation", "more-logging")
+OF_CLIENTS = ("fewer-requests", "more-requests")  # see clients.py
+DECOYS = ("batch-size", "longer-sequences", "evaluation", "more-logging", *OF_CLIENTS)
 WORKERS = ("worker-sleeps", "worker-computes", "worker-reads-disk", "worker-faults-pages")
 HANG_POLL_SECONDS = 0.02
 
@@ -48,10 +48,8 @@ KINDS = {*ON_HOST, *DECOYS, *WORKERS, "slow-gpu", "straggler", "hang"}
 
 def read_fault(path: str, rank: int) -> dict[str, Any] | None:
     """The fault that is on and concerns this rank."""
-    try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - read in each worker's batch
-            fault: dict[str, Any] = json.load(file)
-    except (FileNotFoundError, json.JSONDecodeError):  # removed or not yet written
+    fault = fault_file.read(path)
+    if fault is None:
         return None
     is_ours = fault["kind"] in DECOYS or fault.get("rank", rank) == rank
     return fault if is_ours else None
