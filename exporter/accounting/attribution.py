@@ -39,6 +39,10 @@ OF_WAKERS = (ThreadState.LOCK, ThreadState.PIPE, ThreadState.SOCKET, ThreadState
 WORKERS = (Waker.PROCESS, Waker.LOADER)
 """Wakers that make data for the job."""
 
+OF_INPUT = (ThreadState.POLL, ThreadState.PIPE)
+"""States of a thread that passes on what comes from outside of the job, such as requests. Where it waits for a worker of the job,
+the kernel's programs put what the worker did in place of the wait."""
+
 PATIENCE_NS = 2 * NANOSECONDS
 """How long lost CPU waits stay undecided until charges are read: charges that did not change look as if they were not read."""
 
@@ -315,10 +319,10 @@ class LostTime:
                 self._book_of_awaited(waker_state, part_ns)
             elif waker_state in CAUSE_OF_WAKER_STATE:
                 self._book(CAUSE_OF_WAKER_STATE[waker_state], part_ns)
+            elif waker in (Waker.THREAD, Waker.LOADER) and waker_state in OF_INPUT:
+                self._book(Cause.OWN_WAIT, part_ns)
             elif waker in WORKERS:
                 self._book(Cause.DATALOADER, part_ns)
-            elif waker is Waker.THREAD and waker_state is ThreadState.POLL:
-                self._book(Cause.OWN_WAIT, part_ns)  # an event loop passes on what comes from outside, such as requests
             else:
                 self._book_of_awaited(state, part_ns)
         return runnable_ns, of_holders_ns

@@ -16,7 +16,8 @@ class Arrivals:
     def __init__(self, load: str) -> None:
         """load: of clients.py."""
         reading, writing = os.pipe()
-        self._clients = subprocess.Popen([sys.executable, str(_CLIENTS), load], stdout=writing)
+        # Not a child, which would be a worker of the job. They end when the pipe does.
+        subprocess.run(["setsid", "--fork", sys.executable, str(_CLIENTS), load], stdout=writing, check=True)
         os.close(writing)
         self._pipe = reading
         self._poll = select.poll()

@@ -6,15 +6,19 @@ Argument: the kind of load, bursts or steady. FAULT_FILE may say that they come 
 import json
 import os
 import random
+import select
 import signal
 import sys
 import time
 
 import fault_file
-from steps import die_with_parent
 
 BURST_REQUESTS, BURST_TOKENS, BURST_EVERY_SECONDS = (6, 10), (50, 90), 2.0
 STEADY_EVERY_SECONDS = 0.004
+SHORT_SECONDS = 0.1
+
+_SERVER = select.poll()
+_SERVER.register(1, 0)  # an error alone: the server has closed its end
 
 
 def send(tokens: int) -> None:
@@ -28,11 +32,13 @@ def wait(seconds: float) -> None:
         seconds *= 1 + fault["share"]
     elif fault["kind"] == "more-requests":
         seconds /= 1 + fault["share"]
-    time.sleep(seconds)
+    if seconds < SHORT_SECONDS:
+        time.sleep(seconds)
+    elif _SERVER.poll(seconds * 1000):
+        sys.exit()
 
 
 def main() -> None:
-    die_with_parent()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     chance = random.Random(int(os.environ.get("SEED", "1")))
     while True:
