@@ -33,13 +33,14 @@ _ID_BYTES = 16  # of a W3C trace id
 
 
 class Observation(NamedTuple):
-    """A process at a tick. collectives: by hash of the communicator. unfinished: see ProcessState."""
+    """A process at a tick. collectives: by hash of the communicator. unfinished, is_server: see ProcessState."""
 
     progress: WorkloadProgress
     collectives: Mapping[int, Collective] = {}
     allocations: Allocations = Allocations()
     captures: Captures = Captures()
     unfinished: Mapping[int, int] = {}
+    is_server: bool = False
 
 
 class Wanted(NamedTuple):
@@ -95,7 +96,13 @@ class Engine:
                 self._standstills[number] = Standstill(number, self._new_id)
                 self._conditions[number] = Conditions(now_ns)
             self._detectors[number].add(
-                ProcessState(now_ns, observed.progress, observed.collectives, unfinished=observed.unfinished)
+                ProcessState(
+                    now_ns,
+                    observed.progress,
+                    observed.collectives,
+                    unfinished=observed.unfinished,
+                    is_server=observed.is_server,
+                )
             )
         missing = self._communicators.update({number: one.collectives for number, one in processes.items()}, now_ns)
         absent = {

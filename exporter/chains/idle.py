@@ -3,8 +3,8 @@
 In: the state of a process at every tick. Out: the same without idle time, once the job is known to have it as a habit.
 
 Such a job cannot be compared by its pace, because that depends on who uses it. Two habits are known: pauses, steps that take many
-times as long as most; and own waits in most seconds, for the next request. Only what the accounting shows as a wait for
-input is idle time, so a job that is stopped, or waits for a CPU, is late as ever.
+times as long as most; and own waits in most seconds, for the next request. A serving engine has the second one from the start.
+Only what the accounting shows as a wait for input is idle time, so a job that is stopped, or waits for a CPU, is late as ever.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class IdleTime:
         """
         before, self._last = self._last, seen
         if self._habit is None:
-            return seen, self._learn(seen, may_begin=may_begin)
+            is_new = self._learn(seen, may_begin=may_begin)
+            if is_new or not seen.is_server:
+                return seen, is_new
         progress = seen.progress
         if self._habit is _Habit.PAUSES:
             self._take_pauses(before, seen)
@@ -134,6 +136,7 @@ class IdleTime:
         if self._habit is None:
             return False
         self._causes = _causes(self._seconds)
+        self._removed, self._idle_ns = {}, 0
         self._lost_pauses_ns = seen.progress.pause_ns
         return True
 

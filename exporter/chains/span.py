@@ -26,7 +26,7 @@ class ProcessState(NamedTuple):
     now_ns: CLOCK_MONOTONIC. collectives: by the communicator's hash. late_ns: time lost so far against the
     baseline, summed tick by tick. unfinished: communicator, by the order of creation, -> operations that are enqueued and not
     known to be complete; also of one whose creation was not seen, so that its hash and rank are unknown. idle_ns: time so far in
-    which the job had nothing to do, where that is its habit.
+    which the job had nothing to do, where that is its habit. is_server: it belongs to a serving engine.
     """
 
     now_ns: int
@@ -35,6 +35,7 @@ class ProcessState(NamedTuple):
     late_ns: float = 0.0
     unfinished: Mapping[int, int] = {}
     idle_ns: int = 0
+    is_server: bool = False
 
     def fractional_steps(self, usual_step_ns: float) -> float:
         """Steps so far; the open one counts by its age, as one at most."""

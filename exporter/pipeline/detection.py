@@ -6,7 +6,7 @@ In: Tables, the progress of each process from the accounting. Out: Transitions a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence, Set
 from functools import partial
 from operator import attrgetter
 
@@ -117,8 +117,13 @@ class Detection:
         communicators: Mapping[int, Iterable[CommunicatorRow]],
         moved: Set[int],
         now_ns: int,
+        *,
+        servers: Container[int] = (),
     ) -> list[Transition]:
-        """Transitions since the last tick. processes: those alive. moved: those of which the accounting has something new."""
+        """Transitions since the last tick. processes: those alive. moved: those of which the accounting has something new.
+
+        servers: those of a serving engine.
+        """
         failed = self._failed_allocations()
         progress = self._tables.read_progress() if communicators else {}
         collectives = _collectives(communicators, progress)
@@ -134,6 +139,7 @@ class Detection:
                 _allocations(row, failed[number])._replace(gpu_bytes=self._gpu_activity.gpu_bytes(number)),
                 _captures(graphs.get(number)),
                 unfinished.get(number, {}),
+                number in servers,
             )
             for number, row in processes.items()
             if number in changed or self._engine.is_watched(number)

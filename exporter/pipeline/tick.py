@@ -114,12 +114,13 @@ class Pipeline:
         """
         owners = owners if owners is not None else {number: number for number in rows.processes}
         self._update_engines(engines)
+        servers = frozenset(number for number, engine in engines.items() if engine in SERVING)
         if not leaving:
             self._account(owners)
-            return TickResult(self._detect(rows, owners, ended))
+            return TickResult(self._detect(rows, owners, ended, servers))
         reading = self.tables.read({number: row for number, row in rows.processes.items() if number in leaving})
         threads = self.account_all(owners, reading, ended=ended, of=reading.processes.keys())
-        detected = self._detect(rows, owners, ended)
+        detected = self._detect(rows, owners, ended, servers)
         collected = (self._collect(reading), threads, self._chain_totals(leaving), self._engine_totals(leaving))
         return TickResult(detected, merged(collected), self.traces(ended), reading)
 
@@ -208,11 +209,14 @@ class Pipeline:
             wanted = self._detection.wanted if self._detection else NOTHING
             self.run(_SCHED, partial(self._accounting.tick, owners, self._now_ns(), **wanted._asdict()))
 
-    def _detect(self, rows: Rows, owners: Container[int], ended: Collection[int]) -> list[Detected]:
+    def _detect(
+        self, rows: Rows, owners: Container[int], ended: Collection[int], servers: Container[int]
+    ) -> list[Detected]:
         if self._detection is None or self._accounting is None:
             return []
         known = {number: row for number, row in rows.processes.items() if number in owners}
-        stages = [partial(self._detection.tick, known, rows.communicators, self._accounting.moved, self._now_ns())]
+        moved, now_ns = self._accounting.moved, self._now_ns()
+        stages = [partial(self._detection.tick, known, rows.communicators, moved, now_ns, servers=servers)]
         if ended:
             stages.append(partial(self._detection.end, ended, self._now_ns()))
         found = (transition for stage in stages for transition in self.run(_CHAINS, stage) or ())

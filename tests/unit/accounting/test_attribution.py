@@ -300,9 +300,13 @@ class TestWakeupPaths:
 
         assert books.book({LOCK: 50}) == {("lock", ""): 50}
 
-    def test_event_loop_that_passes_requests_on_is_an_own_wait(self, books: Books) -> None:
-        """A server's thread polled until one came, and another thread slept until it was handed on."""
-        books.wakeup_path(LOCK, {ThreadState.POLL: 100}, waker=Waker.THREAD)
+    @pytest.mark.parametrize("state", [ThreadState.POLL, ThreadState.PIPE])
+    @pytest.mark.parametrize("waker", [Waker.THREAD, Waker.LOADER])
+    def test_event_loop_that_passes_requests_on_is_an_own_wait(
+        self, books: Books, waker: Waker, state: ThreadState
+    ) -> None:
+        """A server's thread waited until one came, and another thread slept until it was handed on; often, or once in a while."""
+        books.wakeup_path(LOCK, {state: 100}, waker=waker)
 
         assert books.book({LOCK: 50}) == {("own_wait", ""): 50}
 

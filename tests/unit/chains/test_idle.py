@@ -27,6 +27,7 @@ class Server:
     pause_ns: int = 0
     lost_ns: dict[tuple[Cause, str], int] = field(default_factory=dict)
     is_habit: bool = False
+    is_engine: bool = False
 
     def tick(self, *, may_begin: bool = True) -> ProcessState:
         progress = WorkloadProgress(
@@ -38,7 +39,9 @@ class Server:
             pauses=self.pauses,
             pause_ns=self.pause_ns,
         )
-        seen, has_begun = self.idle.add(ProcessState(self.now_ns, progress), may_begin=may_begin)
+        seen, has_begun = self.idle.add(
+            ProcessState(self.now_ns, progress, is_server=self.is_engine), may_begin=may_begin
+        )
         self.is_habit = self.is_habit or has_begun
         return seen
 
@@ -177,3 +180,51 @@ class TestOwnWaits:
             server.work(1)
 
         assert not server.is_habit
+
+
+class TestServingEngine:
+    """It is known what the job is."""
+
+    @staticmethod
+    def _wait(server: Server, waits_for: tuple[Cause, str]) -> ProcessState:
+        """A quarter of a second with 5 steps of 10 ms, and 200 ms of waits."""
+        server.now_ns += SECOND // 4
+        server.steps += 5
+        server.step_began_ns = server.now_ns
+        server.lost_ns[waits_for] = server.lost_ns.get(waits_for, 0) + 200 * MS
+        return server.tick(may_begin=False)
+
+    def test_waits_for_requests_are_idle_time_from_the_start(self) -> None:
+        """Its load has just fallen: until then it never waited."""
+        server = Server(is_engine=True)
+        before = server.work(may_begin=False)
+        now = self._wait(server, REQUESTS)
+
+        assert (Span(before, now).wall_ns, Span(before, now).lost_ns()) == (50 * MS, {})
+
+    def test_job_that_is_no_server_loses_them(self) -> None:
+        server = Server()
+        before = server.work(may_begin=False)
+        now = self._wait(server, REQUESTS)
+
+        assert (Span(before, now).wall_ns, Span(before, now).lost_ns()) == (250 * MS, {REQUESTS: 200 * MS})
+
+    def test_wait_for_a_program_is_lost(self) -> None:
+        """A command that it has started."""
+        server = Server(is_engine=True)
+        before = server.work(may_begin=False)
+        now = self._wait(server, (Cause.OWN_WAIT, "sleep"))
+
+        assert (Span(before, now).wall_ns, Span(before, now).lost_ns()) == (
+            250 * MS,
+            {(Cause.OWN_WAIT, "sleep"): 200 * MS},
+        )
+
+    def test_pauses_become_a_habit_all_the_same(self) -> None:
+        server = Server(is_engine=True)
+        before = server.learn()
+        server.work()
+        now = server.pause()
+
+        assert server.is_habit
+        assert Span(before, now).wall_ns == 750 * MS + 10 * MS

@@ -62,11 +62,13 @@ class Bench:
         self._tables = Tables(self.kernel.maps)
         self.detection = Detection(self._tables, lambda number: WorkloadProgress({}, steps=number), self.engine)
 
-    def tick(self, *moved: int, says: tuple[Transition, ...] = ()) -> Mapping[int, Observation]:
+    def tick(
+        self, *moved: int, says: tuple[Transition, ...] = (), servers: tuple[int, ...] = ()
+    ) -> Mapping[int, Observation]:
         """What the engine gets."""
         self.engine.transitions = list(says)
         processes, communicators = self._tables.read_processes(), self._tables.read_communicators()
-        self.detection.tick(processes, communicators, frozenset(moved), 1)
+        self.detection.tick(processes, communicators, frozenset(moved), 1, servers=servers)
         return self.engine.observed
 
     def totals(self, process: int = 1) -> dict[Series, Total]:
@@ -96,6 +98,11 @@ class TestObservations:
     def test_progress_comes_from_the_accounting(self, bench: Bench) -> None:
         """Each process has its own."""
         assert bench.tick(2)[2].progress.steps == 2
+
+    def test_process_of_a_serving_engine_is_a_server(self, bench: Bench) -> None:
+        observed = bench.tick(1, 2, servers=(2,))
+
+        assert (observed[1].is_server, observed[2].is_server) == (False, True)
 
     def test_collectives_are_known_by_the_hash(self, bench: Bench) -> None:
         """The other communicator was created before the probes were attached."""
