@@ -40,7 +40,10 @@ class Spent(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """Beyond the baseline, as shares of wall time. link: share of the time that the link was busy, the baseline included."""
+    """Beyond the baseline, as shares of wall time. link: share of the time that the link was busy, the baseline included.
+
+    usual_computing, usual_sleeping: the baseline itself.
+    """
 
     calls: Mapping[Effect, float] = {}
     pageable: float = 0.0
@@ -48,6 +51,8 @@ class Grown(NamedTuple):
     link: float = 0.0
     computing: float = 0.0
     sleeping: float = 0.0
+    usual_computing: float = 0.0
+    usual_sleeping: float = 0.0
 
     @property
     def effect(self) -> Effect:
@@ -96,8 +101,11 @@ def grown(first: Spent, before: Spent, now: Spent) -> Grown:
     usual, span = Span(first.at, before.at), Span(before.at, now.at)
     steps_as_usual = span.steps_made / max(usual.steps_made, 1.0)
 
+    def usual_part(first_ns: int, then_ns: int) -> float:
+        return (then_ns - first_ns) * steps_as_usual / span.wall_ns
+
     def part(first_ns: int, then_ns: int, ns: int) -> float:
-        return (ns - then_ns - (then_ns - first_ns) * steps_as_usual) / span.wall_ns
+        return (ns - then_ns) / span.wall_ns - usual_part(first_ns, then_ns)
 
     begun, then, spending = first.spending, before.spending, now.spending
     return Grown(
@@ -110,4 +118,6 @@ def grown(first: Spent, before: Spent, now: Spent) -> Grown:
         (spending.link_ns - then.link_ns) / span.wall_ns,
         part(begun.computing_ns, then.computing_ns, spending.computing_ns),
         part(begun.sleeping_ns, then.sleeping_ns, spending.sleeping_ns),
+        usual_part(begun.computing_ns, then.computing_ns),
+        usual_part(begun.sleeping_ns, then.sleeping_ns),
     )

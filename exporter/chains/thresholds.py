@@ -145,8 +145,9 @@ begun. In neither case is the host ruled out."""
 PHASE_CHANGE = 0.10
 """Calls per step more or fewer by this share: the job is in another phase, which is no fault."""
 
-ADDED_CALLS = 0.5
-"""With no more than so many calls added, they may be the same steps: an evaluation makes fewer, another model any number."""
+ADDED_CALLS = 2.0
+"""With no more than so many calls added, they may be the same steps: an evaluation makes fewer, another model any number. In
+another phase computing and sleeping grow as the calls do: what grows beyond that was added."""
 
 CALLS_SPREADS = 2.0
 """Or by so many standard deviations of a second: some of a server's steps begin requests, others go on with them."""

@@ -307,9 +307,13 @@ def of_added_work(found: Findings, grown: Grown) -> Verdict | None:
     if found.is_resized:
         return None
     own = of_own_doing(found, grown)
-    if own is not None or not 1.0 < found.calls <= 1.0 + ADDED_CALLS:
+    added = found.calls - 1.0
+    if own is not None or not 0.0 < added <= ADDED_CALLS:
         return own
-    parts = {Cause.OWN_CODE: grown.computing, Cause.OWN_WAIT: max(found.own_wait, grown.sleeping)}
+    parts = {
+        Cause.OWN_CODE: grown.computing - added * grown.usual_computing,
+        Cause.OWN_WAIT: max(found.own_wait, grown.sleeping - added * grown.usual_sleeping),
+    }
     cause = max(parts, key=lambda one: parts[one])
     part = min(parts[cause] / found.total, 1.0)
     return Verdict(cause, Effect.GAP, part, ((cause.value, part),)) if part >= MAIN_SHARE else None
@@ -363,8 +367,11 @@ def is_other_work(found: Findings) -> bool:
 
 
 def is_certain_phase(found: Findings) -> bool:
-    """Whether another phase has shown for long enough: the calls of a server's steps depend on its requests."""
-    return found.calls_spread <= PHASE_CHANGE or found.wall_ns >= EVIDENT_NS
+    """Whether another phase has shown for long enough: the calls of a server's steps depend on its requests, and where there are
+    more than before, the same steps may have something added.
+    """
+    may_be_same = found.calls_spread > PHASE_CHANGE or (not found.is_resized and 1.0 < found.calls <= 1.0 + ADDED_CALLS)
+    return not may_be_same or found.wall_ns >= EVIDENT_NS
 
 
 def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:

@@ -394,13 +394,31 @@ class TestPhase:
         assert verdict.is_other_work(found(calls=2.0, **part)) is is_other
 
     @pytest.mark.parametrize(
-        ("calls_spread", "wall_ms", "is_certain"), [(0.05, 500, True), (0.2, 500, False), (0.2, 2_500, True)]
+        ("changes", "is_certain"),
+        [
+            ({"calls": 0.5}, True),
+            ({"calls": 0.5, "calls_spread": 0.2}, False),  # the calls of a server's steps depend on its requests
+            ({"calls": 2.0}, False),  # the same steps, with something added
+            ({"calls": 2.0, "is_resized": True}, True),
+            ({"calls": 3.5}, True),
+        ],
     )
-    def test_phase_of_a_job_whose_calls_vary_takes_longer(
-        self, calls_spread: float, wall_ms: int, *, is_certain: bool
+    def test_phase_that_may_be_none_takes_two_and_a_half_seconds(
+        self, changes: dict[str, Any], *, is_certain: bool
     ) -> None:
-        """The calls of a server's steps depend on its requests."""
-        assert verdict.is_certain_phase(found(calls=2.0, calls_spread=calls_spread, wall_ns=wall_ms * MS)) is is_certain
+        """Others are certain at once."""
+        assert verdict.is_certain_phase(found(wall_ns=500 * MS, **changes)) is is_certain
+        assert verdict.is_certain_phase(found(wall_ns=2_500 * MS, **changes))
+
+    @pytest.mark.parametrize(
+        ("computing", "is_own"),
+        [(0.24, False), (0.26, False), (0.34, False), (0.36, True)],
+    )
+    def test_what_was_added_is_what_calls_do_not_explain(self, computing: float, *, is_own: bool) -> None:
+        """Twice as many calls; usual steps compute for a tenth of the time. A quarter of the time has to be explained."""
+        reason = verdict.of_added_work(found(calls=2.0), Grown(computing=computing, usual_computing=0.1))
+
+        assert (reason is not None and reason.cause is Cause.OWN_CODE) is is_own
 
     @pytest.mark.parametrize(
         ("changes", "is_evident"),
