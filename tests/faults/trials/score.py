@@ -23,7 +23,7 @@ from tests.faults.shapes.shape import DECOYS
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.outside.neighbour import GROUP
 from tests.faults.trials.outside.registry import OUTSIDE
-from tests.faults.trials.plan import PlannedTrial, accepted, is_decoy
+from tests.faults.trials.plan import HOST, PlannedTrial, accepted, is_decoy
 from tests.faults.trials.trial import Trial, first_ns
 from tests.faults.trials.truth import StepTruth, spans_of, truth_of
 
@@ -134,7 +134,8 @@ class Case:
     @property
     def is_distinguished(self) -> bool | None:
         """Whether own work is not taken for a slow GPU, or the other way round; None for other faults and a late rank."""
-        if self.first is None or self.first.chain.cause is Cause.SLOW_RANK or not (self.accepted & (OWN | DEVICE)):
+        is_of_the_job = bool(self.accepted & (OWN | DEVICE)) and not self.accepted & HOST
+        if self.first is None or self.first.chain.cause is Cause.SLOW_RANK or not is_of_the_job:
             return None
         return self.first.chain.cause.value in (OWN if self.accepted & OWN else DEVICE)
 
