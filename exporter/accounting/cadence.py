@@ -10,7 +10,7 @@ an evaluation or a checkpoint in between makes one long step and no gap; so does
 Where sizes differ from step to step, as with sequences of variable length, beats are compared without their size. Less is known
 then, so the period has to hold for longer, and steps have to be about as long as each other: requests that come at random make
 the same copies as well. Where there are only a few sizes, three steps in a row are often of the same, which proves nothing: an
-anchor that most such steps lack came by chance.
+anchor that now comes and now does not, in steps that are otherwise alike, was found by chance.
 """
 
 from __future__ import annotations

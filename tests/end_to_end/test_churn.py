@@ -30,6 +30,7 @@ KILLED_EVERY = 10  # the others exit
 GROWTH = 1.05
 START_TIME_SECONDS = 0.01  # resolution of starts in /proc: of one tgid, two in the same hundredth are the same process
 PATIENCE_SECONDS = 60
+READINGS = 10
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,18 +132,31 @@ def _held_by(exporter: Exporter) -> tuple[int, int]:
     return holdings.descriptors, holdings.kernel_things
 
 
-def _given_back(exporter: Exporter, before: tuple[int, int]) -> None:
-    """Wait until it holds no more than before, when a connection may have been open."""
+def _held_at_rest(exporter: Exporter) -> tuple[int, int]:
+    """The same, once no connection comes or goes: equal in READINGS readings."""
 
-    def is_given_back() -> bool:
+    def is_at_rest() -> bool:
         held.append(_held_by(exporter))
-        return all(now <= then for now, then in zip(held[-1], before, strict=True))
+        return len(held) >= READINGS and len(set(held[-READINGS:])) == 1
 
     held: list[tuple[int, int]] = []
+    eventually(is_at_rest, "it is at rest")
+    return held[-1]
+
+
+def _given_back(exporter: Exporter, before: tuple[int, int]) -> None:
+    """Wait until it holds what it held before."""
+    held = before
+
+    def is_given_back() -> bool:
+        nonlocal held
+        held = _held_by(exporter)
+        return held == before
+
     try:
-        eventually(is_given_back, f"it holds no more than {before}", PATIENCE_SECONDS)
+        eventually(is_given_back, f"it holds {before} again", PATIENCE_SECONDS)
     except AssertionError as failure:
-        raise AssertionError(f"{failure}, but {held[-1]}") from None
+        raise AssertionError(f"{failure}, but {held}") from None
 
 
 class TestChurn:
@@ -151,7 +165,7 @@ class TestChurn:
     def test_counts_are_exact_and_all_is_given_back(self, tmp_path: Path) -> None:
         """Ten seconds with four upgrades; then no row, descriptor or attachment is left."""
         with running("--probes.discovery-interval=1s", "--tick.interval=100ms") as exporter:
-            before = _held_by(exporter)
+            before = _held_at_rest(exporter)
             churn = _Churn(exporter, _folders(tmp_path))
             for _ in range(4):
                 churn.upgrade()
@@ -170,7 +184,7 @@ class TestChurn:
     def test_half_an_hour(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Memory is flat within 5 %, from the third minute to the last two; counts are exact; nothing else is left over."""
         with running("--probes.discovery-interval=1s") as exporter:
-            before = _held_by(exporter)
+            before = _held_at_rest(exporter)
             churn, minutes = _Churn(exporter, _folders(tmp_path)), []
             begun_at = time.monotonic()
             while time.monotonic() - begun_at < 1800:

@@ -41,6 +41,7 @@ class TestGrown:
         assert (found.pageable, found.capture, found.computing, found.sleeping) == tuple(
             map(pytest.approx, (0.05, 0.1, 0.15, 0.2))
         )
+        assert (found.usual_computing, found.usual_sleeping) == (pytest.approx(0.05), pytest.approx(0.05))
 
     def test_link_counts_whole(self) -> None:
         """How busy it is, not how much busier."""
