@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * How long do requests wait for a disk, how long does the disk take, and which processes and cgroups cause them?
- * Attach points: tp_btf block_getrq, block_rq_complete, writeback_mark_inode_dirty.
+ * Attach points: tp_btf block_getrq, block_rq_complete, writeback_mark_inode_dirty, sched_process_exec.
  * Maps written: disks, disk_users (exporter/kernel/disk_rows.py); completions (lib/disk.bpf.h); inode_writers, group_users
  *   (lib/owner.bpf.h); disk_requests (this file).
  * Dropped: rows if a map is full, counted under DROP_IN_BLOCK; the owner of a request, if 16,384 others came later (not counted).
- * Cost: three hash look-ups and an insertion for each request, one array look-up for each page that is made dirty; docs/measurements.md, measured by `make bench`.
+ * Cost: three hash look-ups and an insertion for each request, one array look-up for each page that is made dirty, a hash look-up for each exec; docs/measurements.md, measured by `make bench`.
  */
 #define DROP_PROGRAM DROP_IN_BLOCK
 #include "lib/disk.bpf.h"
@@ -74,6 +74,13 @@ SEC("tp_btf/writeback_mark_inode_dirty")
 int block_mark_inode_dirty(u64 *context)
 {
 	owner_note_dirty(context[0]);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int block_exec(u64 *context)
+{
+	owner_note_exec(bpf_get_current_task_btf());
 	return 0;
 }
 

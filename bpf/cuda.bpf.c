@@ -19,6 +19,7 @@
 #include "lib/maps.bpf.h"
 #include "lib/pinned.bpf.h"
 #include "lib/progress.bpf.h"
+#include "lib/size.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -73,7 +74,7 @@ static __always_inline void take_allocation(struct thread *thread, struct call *
 	call->arguments[FREE_ADDRESS] = address;
 	call->arguments[FREE_BYTES] = known ? known->bytes : 0;
 	call->arguments[FREE_KIND] = known ? known->kind : 0;
-	call->arguments[FREE_IS_KNOWN] = known && !bpf_map_delete_elem(&allocations, &key);
+	call->arguments[FREE_IS_KNOWN] = known && delete_row(&allocations, &key, thread->process, SHARE_ALLOCATIONS);
 }
 
 static __always_inline struct frontier *pending_of(struct call *call)
@@ -129,12 +130,12 @@ static __always_inline enum host_memory host_memory(struct thread *thread, struc
 
 static __always_inline void remember_copy(struct thread *thread, struct pt_regs *regs, struct call *call)
 {
-	u64 cookie = call->cookie, bytes = argument(regs, cookie, COOKIE_A);
+	u64 cookie = call->cookie;
+	u64 bytes = size_of(argument(regs, cookie, COOKIE_A),
+			    call_shape(cookie) == SHAPE_COPY_2D ? argument(regs, cookie, COOKIE_C) : 1);
 	u32 direction = COOKIE_FIELD(cookie, COOKIE_B, 4) ? (u32)argument(regs, cookie, COOKIE_B) :
 							    COOKIE_FIELD(cookie, COOKIE_DIRECTION, 4);
 
-	if (call_shape(cookie) == SHAPE_COPY_2D)
-		bytes *= argument(regs, cookie, COOKIE_C);
 	if (direction > COPY_DIRECTIONS) /* not a cudaMemcpyKind */
 		direction = COPY_DIRECTIONS;
 	call->arguments[COPY_WHAT] = bytes << (COPY_DIRECTION_BITS + COPY_MEMORY_BITS) |
@@ -297,6 +298,10 @@ static __always_inline void allocated(struct thread *thread, struct call *call, 
 	}
 	if (!address) /* a request for zero bytes */
 		return;
+	if (own.bytes > SIZE_MOST || process->allocated_bytes > SIZE_SUM_MOST) {
+		drop(DROP_IMPLAUSIBLE_SIZE);
+		return;
+	}
 	struct allocation_key key = allocation_at(thread, call, address);
 	struct allocation *stale = bpf_map_lookup_elem(&allocations, &key);
 
@@ -304,9 +309,9 @@ static __always_inline void allocated(struct thread *thread, struct call *call, 
 		take_live(process, stale->kind, stale->bytes);
 	else
 		__sync_fetch_and_add(&process->live_allocations, 1);
-	if (bpf_map_update_elem(&allocations, &key, &own, BPF_ANY)) {
+	if (stale ? bpf_map_update_elem(&allocations, &key, &own, BPF_EXIST) :
+		    !create_row(&allocations, &key, &own, thread->process, SHARE_ALLOCATIONS, DROP_ALLOCATIONS_FULL)) {
 		__sync_fetch_and_add(&process->live_allocations, -1);
-		drop(DROP_ALLOCATIONS_FULL);
 		return;
 	}
 	add_live(process, own.kind, own.bytes);
@@ -347,7 +352,7 @@ static __always_inline void copied(struct thread *thread, struct call *call, str
 	}
 
 	if (direction < COPY_DIRECTIONS)
-		__sync_fetch_and_add(&process->copied_bytes[direction], bytes);
+		size_add(&process->copied_bytes[direction], bytes);
 }
 
 /* A query returned 0, or a call that waits returned. */
@@ -459,8 +464,8 @@ static __always_inline void not_freed(struct thread *thread, struct call *call)
 	struct allocation_key key = allocation_at(thread, call, call->arguments[FREE_ADDRESS]);
 	struct allocation known = {.bytes = call->arguments[FREE_BYTES], .kind = call->arguments[FREE_KIND]};
 
-	if (call->arguments[FREE_IS_KNOWN] && bpf_map_update_elem(&allocations, &key, &known, BPF_NOEXIST))
-		drop(DROP_ALLOCATIONS_FULL);
+	if (call->arguments[FREE_IS_KNOWN])
+		create_row(&allocations, &key, &known, thread->process, SHARE_ALLOCATIONS, DROP_ALLOCATIONS_FULL);
 }
 
 /* The call failed; its error code is recorded already. */
@@ -476,7 +481,7 @@ static __always_inline void failed(struct thread *thread, struct call *call)
 	case SHAPE_ALLOCATE:
 		process = bpf_map_lookup_elem(&processes, &thread->process);
 		if (process)
-			process->refused_bytes = call->arguments[ALLOCATE_BYTES];
+			process->refused_bytes = call->arguments[ALLOCATE_BYTES] < SIZE_MOST ? call->arguments[ALLOCATE_BYTES] : SIZE_MOST;
 		break;
 	case SHAPE_CAPTURE_END: /* a failed end also ends the capture */
 		graph_end_capture(thread->process, call->arguments[GRAPH_A], 0, bpf_ktime_get_ns());

@@ -19,11 +19,12 @@ int mappings_read(struct bpf_iter__task_vma *context)
 	if (!vma || !task)
 		return 0;
 	struct file *file = vma->vm_file;
-	bool is_own = task->tgid == (int)(bpf_get_current_pid_tgid() >> 32);
+	int reader = bpf_get_current_pid_tgid() >> 32;
+	bool is_own = task->tgid == reader || BPF_CORE_READ(task, real_parent, tgid) == reader;
 
 	if (!file)
 		return 0;
-	/* All mappings of the exporter itself: it maps a file to find out which inode a uprobe on it would be in. */
+	/* All mappings of the exporter and its children: they map a file to find out which inode a uprobe on it would be in. */
 	if (!(vma->vm_flags & VM_EXEC) && !is_own)
 		return 0;
 	struct inode *inode = file->f_inode;
@@ -35,6 +36,8 @@ int mappings_read(struct bpf_iter__task_vma *context)
 		.generation = inode->i_generation,
 		.device = inode->i_sb->s_dev,
 		.is_own = is_own,
+		.is_in_user_namespace = BPF_CORE_READ(inode, i_sb, s_user_ns, level) > 0,
+		.file_system = BPF_CORE_READ(inode, i_sb, s_magic),
 	};
 
 	bpf_seq_write(context->meta->seq, &row, sizeof(row));

@@ -14,6 +14,7 @@
 #include "lib/communicator.bpf.h"
 #include "lib/cadence.bpf.h"
 #include "lib/progress.bpf.h"
+#include "lib/size.bpf.h"
 
 /* What remember() stores in call->arguments for the return, by shape. */
 enum { ENQUEUED_BYTES, ENQUEUED_COMMUNICATOR, ENQUEUED_STREAM, ENQUEUED_IS_INNER };
@@ -66,7 +67,7 @@ static __always_inline void remember_enqueued(struct thread *thread, struct pt_r
 	bool is_inner = is_inside_nccl(thread);
 
 	call->arguments[ENQUEUED_BYTES] =
-		is_inner ? 0 : argument(regs, cookie, COOKIE_A) * element_bytes(argument(regs, cookie, COOKIE_B));
+		is_inner ? 0 : size_of(argument(regs, cookie, COOKIE_A), element_bytes(argument(regs, cookie, COOKIE_B)));
 	call->arguments[ENQUEUED_COMMUNICATOR] = argument(regs, cookie, COOKIE_C);
 	call->arguments[ENQUEUED_STREAM] = argument(regs, cookie, COOKIE_D);
 	call->arguments[ENQUEUED_IS_INNER] = is_inner;
@@ -97,7 +98,7 @@ static __always_inline void remember_shrink(struct thread *thread, struct pt_reg
 	struct communicator_row *parent = known_communicator(thread->process, argument(regs, cookie, COOKIE_A));
 
 	remember_made(call, argument(regs, cookie, COOKIE_D), parent ? parent->ranks - excluded_ranks : 0,
-		      parent ? rank_after_shrink(parent->rank, excluded, excluded_ranks) : RANK_UNKNOWN,
+		      parent ? communicator_rank_after_shrink(parent->rank, excluded, excluded_ranks) : RANK_UNKNOWN,
 		      child_hash(parent, ~0ULL));
 }
 
@@ -114,15 +115,15 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 	case SHAPE_INIT_RANK:
 		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B),
 			      argument_at(regs, COOKIE_FIELD(cookie, COOKIE_C, 4) + BY_VALUE_REGISTERS),
-			      unique_id_hash(third_argument_by_value(regs)));
+			      communicator_id_hash(third_argument_by_value(regs)));
 		break;
 	case SHAPE_INIT_SCALABLE:
 		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B),
-			      argument(regs, cookie, COOKIE_C), unique_id_hash(argument(regs, cookie, COOKIE_D)));
+			      argument(regs, cookie, COOKIE_C), communicator_id_hash(argument(regs, cookie, COOKIE_D)));
 		break;
 	case SHAPE_INIT_ALL:
 		remember_made(call, argument(regs, cookie, COOKIE_A), argument(regs, cookie, COOKIE_B), 0,
-			      mix(bpf_ktime_get_ns() ^ ((u64)thread->process << 32)));
+			      communicator_private_hash(thread->process));
 		break;
 	case SHAPE_SPLIT:
 		remember_split(thread, regs, call);
@@ -209,7 +210,7 @@ static __always_inline void succeeded(struct thread *thread, struct call *call, 
 	switch (call_shape(call->cookie)) {
 	case SHAPE_COLLECTIVE:
 	case SHAPE_SEND_RECEIVE:
-		__sync_fetch_and_add(&row->bytes, call->arguments[ENQUEUED_BYTES]);
+		size_add(&row->bytes, call->arguments[ENQUEUED_BYTES]);
 		if (!call->arguments[ENQUEUED_IS_INNER] &&
 		    !is_captured(thread->process, call->arguments[ENQUEUED_STREAM]))
 			nccl_enqueued(thread, call, now_ns);

@@ -2,7 +2,7 @@
 /*
  * Which tracked thread or process has ended, and how?
  * Attach points: tp_btf sched_process_exit, sched_process_exec.
- * Maps written: exits (exporter/kernel/end_rows.py); events (events.py); intervals, feeding (thread_rows.py); process_numbers, cpu_runs
+ * Maps written: exits (exporter/kernel/end_rows.py); process_shares, owners, share_totals (share_rows.py); events (events.py); intervals, feeding (thread_rows.py); process_numbers, cpu_runs
  *   (programs only).
  * Dropped: events if the ring is full and rows if a map is, counted under DROP_IN_PROCESS. The periodic walk through /proc finds
  *   processes whose event was dropped.
@@ -96,6 +96,22 @@ int process_exec(u64 *context)
 		thread->group = 0;
 	}
 	forget_process(bpf_get_current_pid_tgid() >> 32);
+	return 0;
+}
+
+/* Run by user space, which cannot change the sums of living processes itself. Arguments: request, process, owner or table, rows. */
+SEC("raw_tp")
+int process_share(struct bpf_raw_tracepoint_args *context)
+{
+	u32 process = context->args[1], which = context->args[2];
+	struct process_share *own = bpf_map_lookup_elem(&process_shares, &process);
+
+	if (context->args[0] == SHARE_REQUEST_END)
+		share_close(process);
+	else if (context->args[0] == SHARE_REQUEST_RELEASE)
+		share_book(process, which, -(s32)context->args[3]);
+	else if (own && own->owner != which && which < SHARE_OWNERS)
+		share_move(own, which, false);
 	return 0;
 }
 

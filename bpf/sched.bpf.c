@@ -49,6 +49,21 @@ static __always_inline struct transition transition_of(struct task_struct *task,
 
 /* ---- waiting for a CPU ---- */
 
+/* For blame_wait(): the programs that use it run one at a time on a CPU, with interrupts off. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct run);
+} other_run_scratch SEC(".maps");
+
+static __always_inline struct run *other_run(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&other_run_scratch, &zero);
+}
+
 static __always_inline void begin_wait(struct account *account, u64 queue, u32 cpu, u64 now_ns)
 {
 	struct cpu_runs *runs = cpu_runs_of(cpu);
@@ -202,7 +217,7 @@ __noinline int sched_switched_in(struct thread *thread, struct transition *trans
 			.tgid = transition->tgid,
 		};
 
-		blame_wait(thread, cpu_runs_of(transition->cpu), &wait);
+		blame_wait(thread, cpu_runs_of(transition->cpu), &wait, other_run());
 	}
 	end_wait(account);
 	if (thread->is_step && account->is_member && account->running_state == STATE_ON_CPU)
@@ -365,7 +380,7 @@ int sched_migrate_task(u64 *context)
 	};
 
 	if (from) {
-		blame_open_wait(thread, from, &wait);
+		blame_open_wait(thread, from, &wait, other_run());
 		account->blame_ns = now_ns;
 	}
 	end_wait(account);
@@ -391,7 +406,7 @@ struct {
 static __noinline void count_fork(u32 process, u32 is_thread)
 {
 	struct fork_key key = {.process = process, .is_thread = is_thread};
-	u64 zero = 0, *count = lookup_or_create(&forks, &key, &zero, DROP_FORKS_FULL);
+	u64 zero = 0, *count = own_row(&forks, &key, &zero, process, SHARE_FORKS, DROP_FORKS_FULL);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);

@@ -86,13 +86,14 @@ static __always_inline void charge_open_wait(struct thread *thread, struct task_
 		.tgid = task->tgid,
 	};
 	u64 wait_ns = elapsed_ns(wait.since_ns, wait.until_ns);
+	struct run other_run = {}; /* not in a map: the scheduler may run in the middle of this program */
 
 	if (account->state != STATE_RUNNABLE || !account->is_waiting || wait_ns < OPEN_WAIT_NS)
 		return;
 	if (throttled_of_wait(account, (u64)task->se.cfs_rq, wait_ns) || throttled_until_now_ns(task->se.cfs_rq))
 		return;
 	if (__sync_val_compare_and_swap(&account->blame_ns, wait.since_ns, wait.until_ns) == wait.since_ns)
-		blame_open_wait(thread, cpu_runs_of(wait.cpu), &wait);
+		blame_open_wait(thread, cpu_runs_of(wait.cpu), &wait, &other_run);
 }
 
 static __always_inline void fill_reader(const struct thread *thread, struct thread_row *row)

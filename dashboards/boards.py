@@ -6,8 +6,10 @@ In: Rows. Out: the JSON document of a dashboard, which Grafana can be provisione
 from __future__ import annotations
 
 import itertools
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dashboards.panels import COLUMNS, DATASOURCE, Json, Panel
 
@@ -15,8 +17,11 @@ TAG = "gpu-stall-exporter"
 SCHEMA_VERSION = 39
 
 _EXPORTER_MATCHERS = 'job=~"$job", instance=~"$instance", cluster=~"$cluster"'
-_WORKLOAD_MATCHERS = f'{_EXPORTER_MATCHERS}, node=~"$node", namespace=~"$namespace", pod=~"$pod", rank=~"$rank"'
+_OF_WORKLOADS = ("node", "namespace", "pod", "container", "rank")
+"""Variables of boards about workloads, each with the values that those before it leave."""
+_WORKLOAD_MATCHERS = ", ".join((_EXPORTER_MATCHERS, *(f'{name}=~"${name}"' for name in _OF_WORKLOADS)))
 
+_CONTAINER_MATCHERS = _WORKLOAD_MATCHERS.replace('rank=~"$rank"', 'rank=""')
 _NODE_MATCHERS = f'{_EXPORTER_MATCHERS}, node=~"$node"'
 
 _ANY = ".*"  # matches series without the label as well
@@ -35,8 +40,13 @@ def workload_series(metric: str, *matchers: str) -> str:
     return f"{metric}{{{', '.join((_WORKLOAD_MATCHERS, *matchers))}}}"
 
 
+def container_series(metric: str, *matchers: str) -> str:
+    """Selector of a metric about containers, which have no rank."""
+    return f"{metric}{{{', '.join((_CONTAINER_MATCHERS, *matchers))}}}"
+
+
 def node_series(metric: str, *matchers: str) -> str:
-    """Selector of a metric about containers, disks, GPUs or the machine, which has no rank, for the chosen nodes."""
+    """Selector of a metric about disks, GPUs or the machine, for the chosen nodes."""
     return f"{metric}{{{', '.join((_NODE_MATCHERS, *matchers))}}}"
 
 
@@ -46,11 +56,51 @@ def or_zero(expression: str, whenever: str) -> str:
 
 
 def or_none(expression: str, whenever: str, *labels: str) -> str:
-    """0 with labels `none` instead of no data if `whenever` has data: for rare events, whose labels are unknown before."""
-    nothing = f"0 * count({whenever})"
-    for label in labels:
-        nothing = f'label_replace({nothing}, "{label}", "none", "", "")'
-    return f"{expression} or {nothing}"
+    """0 of `none` instead of no data if `whenever` has data: for rare events, whose labels are unknown before.
+
+    The label of the result is the given one; of several it is `series`, with their values.
+    """
+    label = labels[0]
+    if len(labels) > 1:
+        label = "series"
+        joined = ", ".join(f'"{one}"' for one in labels)
+        expression = f'label_join({expression}, "{label}", " ", {joined})'
+    return f'{expression} or label_replace(0 * count({whenever}), "{label}", "none", "", "")'
+
+
+WORKLOAD = "cluster, node, namespace, pod, container, rank"
+"""Labels of a workload: three jobs on a node have a rank 0 each."""
+
+
+def named(expression: str) -> str:
+    """The series with the label `workload`: pod, container and rank as far as they are known, `job_4711/rank 0`."""
+    named = f'label_replace({expression}, "workload", "rank $1", "rank", "(.+)")'
+    named = f'label_join({named}, "workload", "/", "pod", "container", "workload")'
+    named = f'label_replace({named}, "workload", "$1/$2", "workload", "(.+)//(.+)")'
+    named = f'label_replace({named}, "workload", "$1", "workload", "/*(.*?)/*")'
+    return f'label_replace({named}, "workload", "process", "workload", "")'
+
+
+ON_NODE = "{{workload}} on {{node}}"
+"""Legend of a series of named()."""
+
+
+def link_to_workload(*columns: str) -> str:
+    """From a row of a table to the board Workload. columns: titles of those with variables of that board."""
+    variables = "".join(f"&var-{title.lower()}=${{__data.fields.{title}}}" for title in columns)
+    return f"/d/gpustall-workload?${{__url_time_range}}&${{datasource:queryparam}}{variables}"
+
+
+def counted(series: str, span: str = "$__range") -> str:
+    """How many events a counter of rare events has counted in a span: a whole number for each series.
+
+    A series appears with its first event and so has no increase(), which guesses beyond the first and the last sample besides.
+    So this takes the difference between now and the beginning of the span, at which a new series was 0. Only where the
+    exporter was restarted within the span it is increase().
+    """
+    now, before = f"max_over_time({series}[{span}])", f"{series} offset {span}"
+    over_restarts = f"round(increase({series}[{span}])) and resets({series}[{span}]) > 0"
+    return f"({over_restarts} or {now} - {before} >= 0 or {now})"
 
 
 @dataclass(frozen=True)
@@ -65,7 +115,7 @@ class Row:
 @dataclass(frozen=True)
 class Board:
     """uid: never changes, so that links stay valid. question: what the board answers. is_of_workloads: it has variables for node,
-    pod and rank.
+    pod, container and rank.
     """
 
     uid: str
@@ -89,7 +139,7 @@ class Board:
             "refresh": "30s",
             "time": {"from": self.since, "to": "now"},
             "timezone": "browser",
-            "links": [_LINK],
+            "links": [_BOARDS, _RUNBOOK],
             "templating": {"list": list(self._variables())},
             "annotations": {"list": [_CHAINS] if self.is_of_workloads else []},
             "panels": list(self._panels()),
@@ -142,7 +192,7 @@ class Board:
         if not self.is_of_workloads:
             return
         known = _EXPORTER_MATCHERS
-        for name in ("node", "namespace", "pod", "rank"):
+        for name in _OF_WORKLOADS:
             order = _NUMERICALLY if name == "rank" else _ALPHABETICALLY
             yield _variable(name, name.capitalize(), f"gpustall_workload_info{{{known}}}", _ANY, order)
             known += f', {name}=~"${name}"'
@@ -182,7 +232,7 @@ def _variable(name: str, label: str, metric: str, all_value: str, order: int = _
     }
 
 
-_LINK = {
+_BOARDS: Json = {
     "type": "dashboards",
     "title": "GPU stalls",
     "tags": [TAG],
@@ -194,16 +244,30 @@ _LINK = {
     "tooltip": "",
     "url": "",
 }
+_URLS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+RUNBOOK: str = f"{_URLS['Documentation']}/alerts/runbook.md"
+_RUNBOOK: Json = _BOARDS | {
+    "type": "link",
+    "title": "Runbook",
+    "tags": [],
+    "asDropdown": False,
+    "includeVars": False,
+    "keepTime": False,
+    "targetBlank": True,
+    "icon": "doc",
+    "tooltip": "What each cause and each alert means, and what to do",
+    "url": RUNBOOK,
+}
 _CHAINS = {
     "name": "Causal chains",
     "datasource": DATASOURCE,
     "enable": True,
     "hide": False,
     "iconColor": "red",
-    "expr": f"{workload_series('gpustall_chain_active')} == 1",
+    "expr": named(f"{workload_series('gpustall_chain_active')} == 1"),
     "step": "15s",
     "titleFormat": "{{cause}}",
-    "textFormat": "rank {{rank}} on {{node}}",
+    "textFormat": ON_NODE,
     "tagKeys": "cause,effect",
     "useValueForTime": "",
 }

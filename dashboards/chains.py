@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, or_zero, workload_series
+from dashboards.boards import (
+    ON_NODE,
+    RUNBOOK,
+    WORKLOAD,
+    Board,
+    Row,
+    counted,
+    link_to_workload,
+    named,
+    or_zero,
+    workload_series,
+)
 from dashboards.panels import Column, Query, bars, graph, severities, stat, table
 
 _CHAINS = workload_series("gpustall_chains_total")
@@ -40,42 +51,48 @@ _NUMBERS = (
     stat(
         "Opened",
         "Chains opened in the time range.",
-        or_zero(f"sum(increase({_CHAINS}[$__range]))", _PROCESSES),
+        or_zero(f"sum({counted(_CHAINS)})", _PROCESSES),
         decimals=0,
     ),
     stat(
         "Escalated",
         "Chains that became worse in the time range.",
-        or_zero(f"sum(increase({workload_series('gpustall_chain_escalations_total')}[$__range]))", _PROCESSES),
+        or_zero(f"sum({counted(workload_series('gpustall_chain_escalations_total'))})", _PROCESSES),
         decimals=0,
     ),
 )
 
+_WIDTH_OF_AN_ID = 290  # whole, since `explain --confirm` takes nothing less
+_OF_CHAIN = link_to_workload("Node", "Namespace", "Pod", "Container", "Rank")
+
+OPEN_CHAINS = table(
+    "Open chains",
+    "Worst first. On that node, `gpu-stall-exporter explain` prints the reasons and what to do; `--confirm=CHAIN` tests the"
+    " verdict. The id is a trace id as well: open it in Tempo or Jaeger.",
+    [Query(workload_series("chain:gpustall_chain_severity:max"))],
+    [
+        Column("Value", "Severity", is_severity=True),
+        Column("cause", "Cause", link=f"{RUNBOOK}#causes", link_title="What to do: the runbook"),
+        Column("culprit", "Culprit"),
+        Column("node", "Node", link=_OF_CHAIN, link_title="Board Workload"),
+        Column("rank", "Rank", is_number=True, link=_OF_CHAIN, link_title="Board Workload"),
+        Column("namespace", "Namespace"),
+        Column("pod", "Pod"),
+        Column("container", "Container"),
+        Column("chain_id", "Chain", width=_WIDTH_OF_AN_ID),
+    ],
+    sort=("Severity", True),
+    height=7,
+)
+
 _OPEN = (
-    table(
-        "Open chains",
-        "Worst first. On the node, `gpu-stall-exporter explain` prints the reasons and what to do. The id is a trace id.",
-        [Query(workload_series("chain:gpustall_chain_severity:max"))],
-        [
-            Column("Value", "Severity", is_severity=True),
-            Column("cause", "Cause"),
-            Column("culprit", "Culprit"),
-            Column("node", "Node"),
-            Column("rank", "Rank", is_number=True),
-            Column("namespace", "Namespace"),
-            Column("pod", "Pod"),
-            Column("container", "Container"),
-            Column("chain_id", "Chain"),
-        ],
-        sort=("Severity", True),
-        height=7,
-    ),
+    OPEN_CHAINS,
     severities(
         "Severity over time",
         "One lane for each rank and cause.",
         Query(
-            f"max by (node, rank, cause) ({_SEVERITY}) > 0",
-            "rank {{rank}} on {{node}}: {{cause}}",
+            named(f"max by ({WORKLOAD}, cause) ({_SEVERITY}) > 0"),
+            f"{ON_NODE}: {{{{cause}}}}",
         ),
         height=8,
     ),
@@ -85,7 +102,7 @@ _PAST = (
     table(
         "Chains opened, by cause",
         "Number in the time range, and severity at opening. `changed` is a lasting change of the job's steps, not a fault.",
-        [Query(f"sum by (cause, effect, severity) (increase({_CHAINS}[$__range])) > 0")],
+        [Query(f"sum by (cause, effect, severity) {counted(_CHAINS)} > 0")],
         [
             Column("Value", "Chains", "short"),
             Column("cause", "Cause"),
@@ -98,7 +115,7 @@ _PAST = (
     bars(
         "Chains opened, by rank",
         "If one rank or node leads the list, look for what is different there.",
-        Query(f"sort_desc(sum by (node, rank) (increase({_CHAINS}[$__range])) > 0)", "rank {{rank}} on {{node}}"),
+        Query(f"sort_desc({named(f'sum by ({WORKLOAD}) {counted(_CHAINS)} > 0')})", ON_NODE),
         "short",
     ),
     graph(

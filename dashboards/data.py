@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from dashboards.panels import Query
 
 RATE_SECONDS = 10
-"""For a server that scrapes every second; Grafana takes four scrape intervals, 15 s at the least."""
+"""For a server that scrapes every two seconds; Grafana takes four scrape intervals, 15 s at the least."""
 
 CHOSEN = {
     **dict.fromkeys(("$job", "$instance"), ".+"),
-    **dict.fromkeys(("$cluster", "$node", "$namespace", "$pod", "$rank"), ".*"),
+    **dict.fromkeys(("$cluster", "$node", "$namespace", "$pod", "$container", "$rank"), ".*"),
     "$__rate_interval": f"{RATE_SECONDS}s",
 }
 TIMEOUT_SECONDS = 30.0
@@ -55,9 +55,9 @@ class Span(NamedTuple):
 
 
 def filled_in(expression: str, range_seconds: float) -> str:
-    """The query with its variables replaced."""
+    """The query with its variables replaced; `$1` is a group of label_replace()."""
     chosen = CHOSEN | {"$__range": f"{round(range_seconds)}s"}
-    return re.sub(r"\$\w+", lambda found: chosen[found[0]], expression)
+    return re.sub(r"\$[a-z_]\w*", lambda found: chosen[found[0]], expression)
 
 
 def over(url: str, query: Query, span: Span) -> list[Series]:

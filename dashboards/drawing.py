@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -95,9 +95,8 @@ def _stat(panel: Panel, box: Box, url: str, span: Span) -> str:
         [(when, value) for when, value in points], span, (0.0, top), Box(box.x, box.y + 34, box.width, box.height - 34)
     )
     line = f"<path d='{spark}' fill='none' stroke='{colour}' stroke-opacity='.35' stroke-width='1.5'/>"
-    return line + _text(
-        box.x + box.width / 2, box.y + 40, _value(value, panel.unit), size=28, weight=600, fill=colour, anchor="middle"
-    )
+    shown = SEVERITIES[int(value)] if "mappings" in panel.defaults else _value(value, panel.unit)
+    return line + _text(box.x + box.width / 2, box.y + 40, shown, size=28, weight=600, fill=colour, anchor="middle")
 
 
 def _threshold(panel: Panel, value: float) -> str:
@@ -139,6 +138,9 @@ def _graph(panel: Panel, box: Box, url: str, span: Span) -> str:
     )
     top = _round_up(max([*heights, panel.defaults.get("max", 0.0)], default=0.0))
     parts = [_axes(plot, top, panel.unit, span)]
+    if not named:
+        middle = (plot.x + plot.width / 2, plot.y + plot.height / 2 - 8)
+        parts.append(_text(*middle, panel.defaults.get("noValue", "no data"), size=14, fill=FAINT, anchor="middle"))
     for place, (_, series) in enumerate(named):
         colour = COLOURS[place % len(COLOURS)]
         if is_stacked:
@@ -200,12 +202,12 @@ def _legends(named: Iterable[tuple[str, Series]], box: Box, unit: str) -> Iterat
 def _severities(panel: Panel, box: Box, url: str, span: Span) -> str:
     found = data.over(url, panel.queries[0], span)
     lane = min((box.height - 20) / max(len(found), 1), 34)
-    plot = Box(box.x + 210, box.y, box.width - 214, box.height - 18)
+    plot = Box(box.x + 300, box.y, box.width - 304, box.height - 18)
     width = plot.width * span.step / (span.end - span.begin) + 0.5
     parts = []
     for place, series in enumerate(found):
         y = plot.y + place * lane
-        parts.append(_text(box.x, y + lane / 2 + 4, _cut(_legend(panel.queries[0], series), 34), size=12))
+        parts.append(_text(box.x, y + lane / 2 + 4, _cut(_legend(panel.queries[0], series), 48), size=12))
         for when, value in series.points:
             x, _ = _at(when, 0, span, (0.0, 1.0), plot)
             colour = _LEVELS[SEVERITIES[int(value)]]
@@ -263,19 +265,19 @@ def _table(panel: Panel, box: Box, url: str, span: Span) -> str:
     key, is_descending = panel.options["sortBy"][0]["displayName"], panel.options["sortBy"][0]["desc"]
     source = next(source for source, title in sources.items() if title == key)
     rows.sort(key=lambda row: _sortable(row.get(source, "")), reverse=is_descending)
-    width = box.width / len(sources)
-    parts = []
-    for place, title in enumerate(sources.values()):
-        parts.append(
-            _text(box.x + place * width, box.y + 14, _cut(title, int(width // 7)), size=11, weight=600, fill=FAINT)
-        )
+    widths = _widths(sources.values(), units, box.width)
+    lefts = [box.x + left for left in itertools.accumulate(widths, initial=0.0)]
+    parts = [
+        _text(left, box.y + 14, _cut(title, int(width // 7)), size=11, weight=600, fill=FAINT)
+        for left, width, title in zip(lefts, widths, sources.values(), strict=False)
+    ]
     for line, row in enumerate(rows[: int((box.height - 22) // 22)]):
         y = box.y + 22 + line * 22
         parts.append(f"<line x1='{box.x}' x2='{box.x + box.width}' y1='{y}' y2='{y}' stroke='{BORDER}'/>")
         for place, (source, title) in enumerate(sources.items()):
             cell = row.get(source, "")
             properties = units.get(title, {})
-            x = box.x + place * width
+            x, width = lefts[place], widths[place]
             if "mappings" in properties and isinstance(cell, float):
                 name = SEVERITIES[int(cell)]
                 parts.append(f"<rect x='{x}' y='{y + 2}' width='{width - 8:.1f}' height='18' fill='{_LEVELS[name]}'/>")
@@ -283,6 +285,13 @@ def _table(panel: Panel, box: Box, url: str, span: Span) -> str:
             text = _value(cell, properties.get("unit", "short")) if isinstance(cell, float) else cell
             parts.append(_text(x + 3, y + 15, _cut(text, int(width // 7)), size=12))
     return "".join(parts)
+
+
+def _widths(titles: Iterable[str], properties: Mapping[str, Json], width: float) -> list[float]:
+    """Widths of columns: those that are fixed, and equal shares of the rest."""
+    fixed = [float(properties.get(title, {}).get("custom.width", 0)) for title in titles]
+    share = (width - sum(fixed)) / max(fixed.count(0.0), 1)
+    return [one or share for one in fixed]
 
 
 def _joined(queries: Sequence[Query], url: str, span: Span) -> list[dict[str, str | float]]:

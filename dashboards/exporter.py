@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, exporter_series
+from dashboards.boards import Board, Row, counted, exporter_series, or_none
 from dashboards.panels import Column, Query, graph, stat, table
 
 
@@ -18,7 +18,7 @@ _NUMBERS = (
     stat(
         "Dropped records",
         "Records that kernel programs dropped in the time range.",
-        f"""sum(increase({_own("losses_total", 'reason!="recursion"')}[$__range]))""",
+        f"""sum({counted(_own("losses_total", 'reason!="recursion"'))})""",
         decimals=0,
         thresholds=((None, "green"), (1, "red")),
     ),
@@ -50,7 +50,7 @@ _ACCURACY = (
         "Dropped records, by reason",
         "By program and reason; docs/metrics.md explains the reasons.",
         Query(
-            f"sum by (program, reason) (increase({_own('losses_total')}[$__rate_interval]))",
+            f"sum by (program, reason) {counted(_own('losses_total'), '$__rate_interval')}",
             "{{program}}: {{reason}}",
         ),
     ),
@@ -72,6 +72,30 @@ _ACCURACY = (
         "Context switches that the kernel did not show; their time was taken from its own sums.",
         Query(f"rate({_own('healed_switches_total')}[$__rate_interval])", _PER),
         unit="cps",
+    ),
+    graph(
+        "Libraries that could not be probed",
+        "In the time range, by reason: calls of processes that map them are not measured. docs/limits.md explains the reasons.",
+        Query(
+            or_none(
+                f"sum by (library, reason) {counted(_own('attach_failures_total'))} > 0",
+                _own("build_info"),
+                *("library", "reason"),
+            ),
+            "{{series}}",
+        ),
+    ),
+    graph(
+        "Refused, by owner",
+        "In the time range: rows, workloads and labels that a container or a user was refused because others need room.",
+        Query(
+            or_none(
+                f"sum by (resource, owner) {counted(_own('refused_total'))} > 0",
+                _own("build_info"),
+                *("resource", "owner"),
+            ),
+            "{{series}}",
+        ),
     ),
     graph(
         "Failing collectors",

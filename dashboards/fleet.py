@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, exporter_series, or_zero, workload_series
+from dashboards.boards import Board, Row, exporter_series, link_to_workload, or_zero, workload_series
+from dashboards.chains import OPEN_CHAINS
 from dashboards.panels import Column, Query, graph, stat, table
 
 _LOST = workload_series("gpustall_lost_seconds_total")
 _PROCESSES = workload_series("gpustall_workload_info")
 _WHERE = "cluster, node, namespace, pod, container"
-_WORKLOAD_BOARD = "/d/gpustall-workload?${__url_time_range}&${datasource:queryparam}&var-node=${__data.fields.Node}"
+_NOT_ACTIONABLE = 'cause!~"other|unknown"'
 
 _NUMBERS = (
     stat(
@@ -38,9 +39,10 @@ _NUMBERS = (
     ),
     stat(
         "Worst chain",
-        "1 low, 2 medium, 3 high, 4 critical: from 5, 10, 25 and 50 % of a rank's time.",
+        "Low, medium, high or critical: from 5, 10, 25 and 50 % of a rank's time.",
         or_zero(f"max({workload_series('gpustall_chain_severity')})", _PROCESSES),
         thresholds=((None, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
+        is_severity=True,
     ),
     stat(
         "Exporters",
@@ -52,8 +54,13 @@ _NUMBERS = (
 _OVER_TIME = (
     graph(
         "GPU time lost, by cause",
-        "As a number of GPUs. docs/accounting.md explains the causes.",
-        Query(f"sum by (cause) (rate({_LOST}[$__rate_interval]))", "{{cause}}"),
+        "As a number of GPUs, without `other` and `unknown`: no action helps against these, and the board Workload has them. The"
+        " runbook has an action for each cause.",
+        Query(
+            f"sum by (cause)"
+            f" (rate({workload_series('gpustall_lost_seconds_total', _NOT_ACTIONABLE)}[$__rate_interval]))",
+            "{{cause}}",
+        ),
         is_stacked=True,
     ),
     graph(
@@ -68,24 +75,7 @@ _OVER_TIME = (
 )
 
 _TABLES = (
-    table(
-        "Open chains",
-        "Worst first. The id of a chain is a trace id: open it in Tempo or Jaeger.",
-        [Query(workload_series("chain:gpustall_chain_severity:max"))],
-        [
-            Column("Value", "Severity", is_severity=True),
-            Column("cause", "Cause"),
-            Column("culprit", "Culprit"),
-            Column("node", "Node", link=_WORKLOAD_BOARD),
-            Column("rank", "Rank", is_number=True),
-            Column("namespace", "Namespace"),
-            Column("pod", "Pod"),
-            Column("container", "Container"),
-            Column("chain_id", "Chain"),
-        ],
-        sort=("Severity", True),
-        height=7,
-    ),
+    OPEN_CHAINS,
     table(
         "Containers by lost time",
         "All ranks of a container: share of their time, and number of GPUs.",
@@ -100,7 +90,11 @@ _TABLES = (
             Column("Value #A", "Lost", "percentunit"),
             Column("Value #B", "GPUs lost", "short"),
             Column("Value #C", "Ranks", "short"),
-            Column("node", "Node", link=_WORKLOAD_BOARD),
+            Column(
+                *("node", "Node"),
+                link=link_to_workload("Node", "Namespace", "Pod", "Container"),
+                link_title="Board Workload",
+            ),
             Column("namespace", "Namespace"),
             Column("pod", "Pod"),
             Column("container", "Container"),

@@ -1,13 +1,14 @@
-"""Board Host: disks, processes and GPUs of the machines. For operators of nodes."""
+"""Board Host: CPUs, memory, network, disks, processes and GPUs of the machines. For operators of nodes."""
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, node_series, or_none, workload_series
+from dashboards.boards import Board, Row, container_series, counted, node_series, or_none, workload_series
 from dashboards.panels import Query, bars, graph
 
 _WAITED = workload_series("gpustall_block_wait_seconds_total")
 _PROCESSES = workload_series("gpustall_workload_info")
-_CULPRITS = workload_series("gpustall_culprit_seconds_total", 'cause=~"block_io|major_fault"', 'culprit!=""')
+_WITH_CULPRIT = 'culprit!=""'
+_CULPRITS = workload_series("gpustall_culprit_seconds_total", 'cause=~"block_io|major_fault"', _WITH_CULPRIT)
 _BYTES = node_series("gpustall_block_bytes_total")
 _EXITS = workload_series("gpustall_process_exits_total", 'outcome!="ok"')
 
@@ -20,6 +21,187 @@ def disk_quantile(quantile: float, metric: str) -> str:
         f" or histogram_quantile({quantile}, sum by (device, direction) (rate({native}[$__rate_interval])))"
     )
 
+
+_NOT_MEASURED = "not measured here"
+_OF_CPUS = 'cause=~"cpu_contention|cpu_oversubscribed|cpu_quota|irq|exporter"'
+_OF_CONTAINER = "{{container}} on {{node}}"
+
+
+def _by_container(expression: str) -> str:
+    """Sums by node and container; processes outside containers have a name as well."""
+    return f'label_replace({expression}, "container", "outside containers", "container", "^$")'
+
+
+_CPUS = (
+    graph(
+        "GPU time lost to CPUs, by cause",
+        "As a number of GPUs: threads that feed GPUs wait for a CPU. How busy the CPUs are is not measured here; node_exporter"
+        " has node_cpu_seconds_total.",
+        Query(
+            or_none(
+                "sum by (node, cause)"
+                f" (rate({workload_series('gpustall_lost_seconds_total', _OF_CPUS)}[$__rate_interval]))",
+                _PROCESSES,
+                *("cause", "node"),
+            ),
+            "{{series}}",
+        ),
+        is_stacked=True,
+    ),
+    bars(
+        "Culprits on CPUs",
+        "Programs that held the CPUs that these threads waited for, by lost GPU time in the time range.",
+        Query(
+            or_none(
+                "sort_desc(sum by (culprit)"
+                f" (rate({workload_series('gpustall_culprit_seconds_total', _OF_CPUS, _WITH_CULPRIT)}[$__range])))",
+                _PROCESSES,
+                "culprit",
+            ),
+            "{{culprit}}",
+        ),
+        "short",
+    ),
+    graph(
+        "CPU time taken by the hypervisor and interrupts",
+        "As a number of CPUs.",
+        Query(
+            f"sum by (node) (rate({node_series('gpustall_cpu_steal_seconds_total')}[$__rate_interval]))",
+            "{{node}}: hypervisor",
+        ),
+        Query(
+            f"sum by (node) (rate({node_series('gpustall_cpu_irq_seconds_total')}[$__rate_interval]))"
+            f" + sum by (node) (rate({node_series('gpustall_cpu_softirq_seconds_total')}[$__rate_interval]))",
+            "{{node}}: interrupts",
+        ),
+        no_value=_NOT_MEASURED,
+    ),
+    graph(
+        "Throttling by CPU limits",
+        "As a number of CPUs, by container. A container without a limit is not shown.",
+        Query(
+            _by_container(
+                "sum by (node, container)"
+                f" (rate({container_series('gpustall_cpu_quota_throttled_seconds_total')}[$__rate_interval]))"
+            ),
+            _OF_CONTAINER,
+        ),
+        no_value=_NOT_MEASURED,
+    ),
+)
+
+_RECLAIM = "gpustall_memory_reclaim_duration_seconds"
+
+_MEMORY_OF_HOST = (
+    graph(
+        "Memory of containers",
+        "With page cache, their limits, and what is swapped out. Memory of the machine is not measured here; node_exporter has"
+        " node_memory_MemAvailable_bytes.",
+        Query(
+            _by_container(f"sum by (node, container) ({container_series('gpustall_memory_used_bytes')})"),
+            f"{_OF_CONTAINER}: used",
+        ),
+        Query(
+            _by_container(f"sum by (node, container) ({container_series('gpustall_memory_limit_bytes')})"),
+            f"{_OF_CONTAINER}: limit",
+        ),
+        Query(
+            or_none(
+                _by_container(f"sum by (node, container) ({workload_series('gpustall_memory_swap_bytes')})"),
+                _PROCESSES,
+                *("container", "node"),
+            ),
+            "{{series}}: swapped out",
+        ),
+        unit="bytes",
+        no_value=_NOT_MEASURED,
+    ),
+    graph(
+        "Direct reclaim",
+        "Seconds per second that tasks of a container spend in direct reclaim, traced or not.",
+        Query(
+            or_none(
+                _by_container(
+                    f"sum by (node, container) (rate({container_series(f'{_RECLAIM}_sum')}[$__rate_interval]))"
+                    " or histogram_sum(sum by (node, container)"
+                    f" (rate({container_series(_RECLAIM)}[$__rate_interval])))"
+                ),
+                _PROCESSES,
+                *("container", "node"),
+            ),
+            "{{series}}",
+        ),
+        unit="s",
+        no_value=_NOT_MEASURED,
+    ),
+    graph(
+        "Major faults",
+        "Pages per second that had to be read.",
+        Query(
+            _by_container(
+                "sum by (node, container)"
+                f" (rate({container_series('gpustall_memory_major_faults_total')}[$__rate_interval]))"
+            ),
+            _OF_CONTAINER,
+        ),
+        unit="ops",
+        no_value=_NOT_MEASURED,
+    ),
+    graph(
+        "OOM kills",
+        "Processes that the kernel killed for lack of memory, within four scrapes.",
+        Query(
+            _by_container(
+                "sum by (node, container)"
+                f" {counted(container_series('gpustall_memory_oom_kills_total'), '$__rate_interval')}"
+            ),
+            _OF_CONTAINER,
+        ),
+        no_value=_NOT_MEASURED,
+    ),
+)
+
+_NETWORK = (
+    graph(
+        "Drops and errors of interfaces",
+        "Packets per second that interfaces and their queues dropped, or that had errors. Throughput is not measured here;"
+        " node_exporter has node_network_receive_bytes_total.",
+        *(
+            Query(
+                or_none(
+                    "sum by (node, interface, direction)"
+                    f" (rate({node_series(f'gpustall_network_{what}_total')}[$__rate_interval])) > 0",
+                    _PROCESSES,
+                    *("node", "interface", "direction"),
+                ),
+                f"{{{{series}}}}: {legend}",
+            )
+            for what, legend in (
+                ("interface_drops", "dropped"),
+                ("queue_drops", "queue"),
+                ("interface_errors", "errors"),
+            )
+        ),
+        unit="pps",
+    ),
+    graph(
+        "TCP retransmits, by container",
+        "Segments per second that the sockets of a container retransmitted, traced or not; `handshake` means that a peer does"
+        " not answer.",
+        Query(
+            or_none(
+                _by_container(
+                    "sum by (node, container, kind)"
+                    f" (rate({container_series('gpustall_network_retransmits_total')}[$__rate_interval])) > 0"
+                ),
+                _PROCESSES,
+                *("container", "node", "kind"),
+            ),
+            "{{series}}",
+        ),
+        unit="pps",
+    ),
+)
 
 _DISKS = (
     graph(
@@ -72,16 +254,14 @@ _DISKS = (
 _PROCESS_ENDS = (
     graph(
         "Abnormal ends of processes",
-        "Traced processes and workers that ended by a signal, an OOM kill or with an error, per second.",
+        "Traced processes and workers that ended by a signal, an OOM kill or with an error, within four scrapes.",
         Query(
             or_none(
-                f"sum by (member, outcome, code) (rate({_EXITS}[$__rate_interval]))",
+                f"sum by (member, outcome, code) {counted(_EXITS, '$__rate_interval')} > 0",
                 _PROCESSES,
-                "member",
-                "outcome",
-                "code",
+                *("member", "outcome", "code"),
             ),
-            "{{member}} {{outcome}} {{code}}",
+            "{{series}}",
         ),
     ),
     graph(
@@ -168,12 +348,12 @@ _GPUS = (
         "XID and ECC errors",
         "In the time range. The runbook lists XID errors that end jobs; uncorrected ECC errors do.",
         Query(
-            or_none(f"sum by (node, gpu, xid) (increase({_XIDS}[$__range])) > 0", _DEVICES, "node", "gpu", "xid"),
-            "XID {{xid}} {{node}} {{gpu}}",
+            or_none(f"sum by (node, gpu, xid) {counted(_XIDS)} > 0", _DEVICES, "xid", "node", "gpu"),
+            "XID: {{series}}",
         ),
         Query(
-            or_none(f"sum by (node, gpu, kind) (increase({_ECC}[$__range])) > 0", _DEVICES, "node", "gpu", "kind"),
-            "ECC {{kind}} {{node}} {{gpu}}",
+            or_none(f"sum by (node, gpu, kind) (increase({_ECC}[$__range])) > 0", _DEVICES, "kind", "node", "gpu"),
+            "ECC: {{series}}",
         ),
     ),
 )
@@ -181,6 +361,13 @@ _GPUS = (
 BOARD = Board(
     "gpustall-host",
     "GPU stalls / Host",
-    "Which disks, processes and GPUs of the machine slow the jobs?",
-    (Row("Disks", _DISKS), Row("Processes", _PROCESS_ENDS), Row("GPUs", _GPUS)),
+    "What of the machine slows the jobs: CPUs, memory, network, disks, processes, GPUs?",
+    (
+        Row("CPUs", _CPUS),
+        Row("Memory", _MEMORY_OF_HOST),
+        Row("Network", _NETWORK),
+        Row("Disks", _DISKS),
+        Row("Processes", _PROCESS_ENDS),
+        Row("GPUs", _GPUS),
+    ),
 )

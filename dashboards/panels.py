@@ -102,8 +102,9 @@ def stat(
     width: int = 4,
     decimals: int | None = None,
     thresholds: Sequence[tuple[float | None, str]] = ((None, "text"),),
+    is_severity: bool = False,
 ) -> Panel:
-    """One number, with its history in the background. thresholds: colours from a value on."""
+    """One number, with its history in the background. thresholds: colours from a value on. is_severity: shown as a word."""
     options = {
         "reduceOptions": _reduced(),
         "colorMode": "value",
@@ -118,6 +119,8 @@ def stat(
     defaults: Json = {"thresholds": _steps(*thresholds), "color": {"mode": "thresholds"}, "noValue": "none"}
     if decimals is not None:
         defaults["decimals"] = decimals
+    if is_severity:
+        defaults |= _severity()
     return Panel("stat", title, description, (Query(expr),), unit, width, 4, options, defaults)
 
 
@@ -130,8 +133,9 @@ def graph(
     width: int = 12,
     height: int = 9,
     max_value: float | None = None,
+    no_value: str = "",
 ) -> Panel:
-    """Time series. is_stacked: the series are parts of a whole, which is the upper edge."""
+    """Time series. is_stacked: the series are parts of a whole, which is the upper edge. no_value: shown instead of no data."""
     options = {
         "legend": {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": ["mean", "max"]},
         "tooltip": {"mode": "multi", "sort": "desc"},
@@ -148,12 +152,17 @@ def graph(
     defaults: Json = {"custom": custom, "min": 0, "color": {"mode": "palette-classic-by-name"}}
     if max_value is not None:
         defaults["max"] = max_value
+    if no_value:
+        defaults["noValue"] = no_value
     return Panel("timeseries", title, description, queries, unit, width, height, options, defaults)
 
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a table. source: the label, or `Value #A` for the first query. is_severity: shown as a word."""
+    """Column of a table. source: the label, or `Value #A` for the first query. is_severity: shown as a word.
+
+    width: in pixels, 0 for a share of what is left. link_title: what the link of its cells leads to.
+    """
 
     source: str
     title: str
@@ -161,6 +170,8 @@ class Column:
     is_number: bool = False
     is_severity: bool = False
     link: str = ""
+    link_title: str = ""
+    width: int = 0
 
 
 def table(
@@ -201,7 +212,9 @@ def table(
     defaults = {"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True}}
     return Panel(
         *("table", title, description, tuple(queries), "none", width, height, options, defaults),
-        overrides=tuple(_override(column) for column in columns if column.unit or column.is_severity or column.link),
+        overrides=tuple(
+            _override(column) for column in columns if column.unit or column.is_severity or column.link or column.width
+        ),
         transformations=tuple(transformations),
         is_instant=True,
         form="table",
@@ -216,8 +229,10 @@ def _override(column: Column) -> Json:
         properties.append({"id": "mappings", "value": _severity()["mappings"]})
         properties.append({"id": "custom.cellOptions", "value": {"type": "color-background", "mode": "basic"}})
     if column.link:
-        link = {"title": f"{column.title} in its board", "url": column.link}
+        link = {"title": column.link_title, "url": column.link}
         properties.append({"id": "links", "value": [link]})
+    if column.width:
+        properties.append({"id": "custom.width", "value": column.width})
     return {"matcher": {"id": "byName", "options": column.title}, "properties": properties}
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, workload_series
+from dashboards.boards import ON_NODE, WORKLOAD, Board, Row, link_to_workload, named, workload_series
 from dashboards.panels import Column, Query, bars, graph, heatmap, stat, table
 from dashboards.workload import quantile_of
 
 _WAIT = "gpustall_nccl_wait_seconds"
 _LOST = workload_series("gpustall_lost_seconds_total")
 _COMMUNICATORS = workload_series("gpustall_nccl_communicator_info")
-_RANK = "cluster, node, namespace, pod, container, rank"
-"""Labels of a rank: two jobs on a node have a rank 0 each."""
 
 
 def _waits(by: str) -> str:
@@ -25,14 +23,14 @@ def _waits(by: str) -> str:
 def _lag(span: str) -> str:
     """Mean seconds by which a rank enters a collective after the first one of its node."""
     lag, enqueued = (
-        f"sum by ({_RANK}) (rate({workload_series(name)}[{span}]))"
+        f"sum by ({WORKLOAD}) (rate({workload_series(name)}[{span}]))"
         for name in ("gpustall_nccl_arrival_lag_seconds_total", "gpustall_nccl_enqueued_total")
     )
     return f"{lag} / ({enqueued} > 0)"
 
 
 _NUMBERS = (
-    stat("Ranks", "Ranks with a communicator.", f"count(count by ({_RANK}) ({_COMMUNICATORS}))"),
+    stat("Ranks", "Ranks with a communicator.", f"count(count by ({WORKLOAD}) ({_COMMUNICATORS}))"),
     stat(
         "Communicators",
         "Different communicators, over all ranks.",
@@ -41,7 +39,7 @@ _NUMBERS = (
     stat(
         "Time in collectives",
         "Mean share of time that a rank waits for collectives.",
-        f"avg({_waits(_RANK)})",
+        f"avg({_waits(WORKLOAD)})",
         "percentunit",
         decimals=1,
         width=8,
@@ -57,18 +55,20 @@ _NUMBERS = (
     ),
 )
 
+_OF_RANK = link_to_workload("Node", "Pod", "Container", "Rank")
+
 _RANKS = (
     table(
         "Ranks",
         "A late rank waits least, arrives last, and loses time to its own host. If it loses nothing, check its GPU.",
         [
-            Query(_waits(_RANK)),
+            Query(_waits(WORKLOAD)),
             Query(_lag("$__rate_interval")),
-            Query(f"sum by ({_RANK}) (rate({_LOST}[$__rate_interval]))"),
-            Query(quantile_of(0.5, "gpustall_step_duration_seconds", _RANK)),
+            Query(f"sum by ({WORKLOAD}) (rate({_LOST}[$__rate_interval]))"),
+            Query(quantile_of(0.5, "gpustall_step_duration_seconds", WORKLOAD)),
         ],
         [
-            Column("rank", "Rank", is_number=True),
+            Column("rank", "Rank", is_number=True, link=_OF_RANK, link_title="Board Workload"),
             Column("node", "Node"),
             Column("pod", "Pod"),
             Column("container", "Container"),
@@ -84,7 +84,7 @@ _RANKS = (
     bars(
         "Lag, by rank",
         "Mean time after the first rank of the node enters a collective. The other ranks wait for the last one.",
-        Query(f"sort_desc({_lag('$__range')})", "rank {{rank}} on {{node}}"),
+        Query(f"sort_desc({named(_lag('$__range'))})", ON_NODE),
         "s",
         width=8,
         height=10,
@@ -95,29 +95,31 @@ _OVER_TIME = (
     graph(
         "Waits for collectives",
         "Share of time. The rank whose line is lowest while the others are high is the one that they wait for.",
-        Query(_waits(_RANK), "rank {{rank}} on {{node}}"),
+        Query(named(_waits(WORKLOAD)), ON_NODE),
         unit="percentunit",
     ),
     graph(
         "Waits less than the median of its communicator",
         "Across nodes, from recording rules: how much less than the median a rank waits. GpuStallStragglingRank fires for"
         " outliers.",
-        Query(workload_series("rank:gpustall_nccl_wait:shortfall"), "rank {{rank}} on {{node}}"),
+        Query(named(workload_series("rank:gpustall_nccl_wait:shortfall")), ON_NODE),
         unit="percentunit",
     ),
     graph(
         "Lost time, by rank",
         "Share of time lost because the rank's own host was late.",
-        Query(f"sum by ({_RANK}) (rate({_LOST}[$__rate_interval]))", "rank {{rank}} on {{node}}"),
+        Query(named(f"sum by ({WORKLOAD}) (rate({_LOST}[$__rate_interval]))"), ON_NODE),
         unit="percentunit",
     ),
     graph(
         "Open collectives",
         "Enqueued and not known to be complete. A constant number above zero is a hang.",
         Query(
-            f"sum by ({_RANK}) ({workload_series('gpustall_nccl_enqueued_total')})"
-            f" - sum by ({_RANK}) ({workload_series('gpustall_nccl_completed_total')})",
-            "rank {{rank}} on {{node}}",
+            named(
+                f"sum by ({WORKLOAD}) ({workload_series('gpustall_nccl_enqueued_total')})"
+                f" - sum by ({WORKLOAD}) ({workload_series('gpustall_nccl_completed_total')})"
+            ),
+            ON_NODE,
         ),
     ),
     graph(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, node_series, or_none, or_zero, workload_series
+from dashboards.boards import ON_NODE, WORKLOAD, Board, Row, counted, named, or_zero, workload_series
 from dashboards.panels import Query, bars, graph, stat
 
 FEEDING = 'operation!~"other_gap|worker|idle|abandoned"'
@@ -13,6 +13,7 @@ _CULPRIT = workload_series("gpustall_culprit_seconds_total", 'culprit!=""')
 _TIME = workload_series("gpustall_thread_time_seconds_total", FEEDING)
 _PROCESSES = workload_series("gpustall_workload_info")
 _RUNTIME = 'api="runtime"'
+_ERRORS = workload_series("gpustall_cuda_operation_errors_total", _RUNTIME)
 GPU_WAIT = 'state="gpu_wait"'
 
 
@@ -45,9 +46,10 @@ _NUMBERS = (
     stat("Step, 99th percentile", "1 % of the steps take longer.", step_quantile(0.99), "s", decimals=2),
     stat(
         "Worst open chain",
-        "1 low, 2 medium, 3 high, 4 critical.",
+        "Low, medium, high or critical: from 5, 10, 25 and 50 % of a rank's time.",
         or_zero(f"max({workload_series('gpustall_chain_severity')})", _PROCESSES),
         thresholds=((None, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
+        is_severity=True,
     ),
     stat(
         "GPU memory",
@@ -137,18 +139,13 @@ _CUDA = (
     ),
     graph(
         "CUDA errors",
-        "Calls that returned an error; 2 is out of memory.",
-        Query(
-            "sum by (operation, code)"
-            f" (rate({workload_series('gpustall_cuda_operation_errors_total', _RUNTIME)}[$__rate_interval]))",
-            "{{operation}}: {{code}}",
-        ),
-        unit="ops",
+        "Calls that returned an error, within four scrapes; 2 is out of memory.",
+        Query(f"sum by (operation, code) {counted(_ERRORS, '$__rate_interval')}", "{{operation}}: {{code}}"),
     ),
     graph(
         "GPU memory, by rank",
         "Allocated and not yet freed.",
-        Query(f"sum by (rank) ({workload_series('gpustall_cuda_memory_live_bytes')})", "rank {{rank}}"),
+        Query(named(f"sum by ({WORKLOAD}) ({workload_series('gpustall_cuda_memory_live_bytes')})"), ON_NODE),
         unit="bytes",
     ),
     graph(
@@ -245,89 +242,27 @@ _GPU_WORK = (
     graph(
         "Cold start",
         "Extra seconds of the first steps in such calls compared with steady ones, by rank.",
-        Query(f"sum by (rank, effect) ({workload_series('gpustall_cold_start_seconds')})", "rank {{rank}}: {{effect}}"),
+        Query(
+            named(f"sum by ({WORKLOAD}, effect) ({workload_series('gpustall_cold_start_seconds')})"),
+            f"{ON_NODE}: {{{{effect}}}}",
+        ),
         unit="s",
     ),
     graph(
         "Managed, pinned and peak memory",
         "Managed memory, which moves between host and GPU and may exceed its memory; pinned host memory; and the peak of"
         " allocated memory.",
-        Query(f"sum by (rank) ({workload_series('gpustall_cuda_memory_peak_bytes')})", "rank {{rank}}: peak"),
-        Query(f"sum by (rank) ({workload_series('gpustall_cuda_memory_managed_bytes')})", "rank {{rank}}: managed"),
-        Query(f"sum by (rank) ({workload_series('gpustall_cuda_memory_pinned_bytes')})", "rank {{rank}}: pinned"),
+        *(
+            Query(
+                named(f"sum by ({WORKLOAD}) ({workload_series(f'gpustall_cuda_memory_{kind}_bytes')})"),
+                f"{ON_NODE}: {kind}",
+            )
+            for kind in ("peak", "managed", "pinned")
+        ),
         unit="bytes",
     ),
 )
 """Work for the GPU."""
-
-_BY_CONTAINER = "sum by (node, container)"
-_OF_CONTAINER = "{{container}} on {{node}}"
-
-_CONTAINERS = (
-    graph(
-        "Direct reclaim",
-        "Seconds per second that tasks of a container spend in direct reclaim, traced or not.",
-        Query(
-            or_none(
-                f"{_BY_CONTAINER} (rate({workload_series('gpustall_memory_reclaim_duration_seconds_sum')}[$__rate_interval]))"
-                f" or histogram_sum({_BY_CONTAINER}"
-                f" (rate({workload_series('gpustall_memory_reclaim_duration_seconds')}[$__rate_interval])))",
-                _PROCESSES,
-                *("node", "container"),
-            ),
-            _OF_CONTAINER,
-        ),
-        unit="s",
-    ),
-    graph(
-        "Host memory",
-        "Memory of the containers, page cache included, their limits, and swapped-out memory of ranks.",
-        Query(f"{_BY_CONTAINER} ({workload_series('gpustall_memory_used_bytes')})", f"{_OF_CONTAINER}: used"),
-        Query(f"{_BY_CONTAINER} ({workload_series('gpustall_memory_limit_bytes')})", f"{_OF_CONTAINER}: limit"),
-        Query(
-            or_none(
-                f"{_BY_CONTAINER} ({workload_series('gpustall_memory_swap_bytes')})", _PROCESSES, "node", "container"
-            ),
-            f"{_OF_CONTAINER}: swapped out",
-        ),
-        unit="bytes",
-    ),
-    graph(
-        "Major faults and OOM kills",
-        "Per second: pages that had to be read, and processes that the kernel killed for lack of memory.",
-        Query(
-            f"{_BY_CONTAINER} (rate({workload_series('gpustall_memory_major_faults_total')}[$__rate_interval]))",
-            f"{_OF_CONTAINER}: faults",
-        ),
-        Query(
-            f"{_BY_CONTAINER} (rate({workload_series('gpustall_memory_oom_kills_total')}[$__rate_interval]))",
-            f"{_OF_CONTAINER}: kills",
-        ),
-        unit="ops",
-    ),
-    graph(
-        "Unavailable CPU time",
-        "As a number of CPUs: throttled by the containers' own quota, taken by the hypervisor, used by interrupts.",
-        Query(
-            f"{_BY_CONTAINER} (rate({workload_series('gpustall_cpu_quota_throttled_seconds_total')}[$__rate_interval]))",
-            f"{_OF_CONTAINER}: quota",
-        ),
-        Query(
-            f"sum by (node) (rate({workload_series('gpustall_cpu_steal_seconds_total')}[$__rate_interval]))",
-            "{{node}}: hypervisor",
-        ),
-        Query(
-            f"sum by (rank) (rate({workload_series('gpustall_interrupted_seconds_total')}[$__rate_interval]))",
-            "rank {{rank}}: interrupts",
-        ),
-        Query(
-            f"sum by (node) (rate({workload_series('gpustall_cpu_irq_seconds_total')}[$__rate_interval]))"
-            f" + sum by (node) (rate({workload_series('gpustall_cpu_softirq_seconds_total')}[$__rate_interval]))",
-            "{{node}}: interrupts",
-        ),
-    ),
-)
-"""Panels of containers and machines: empty if a rank is selected."""
 
 _SOCKETS = (
     graph(
@@ -353,41 +288,6 @@ _SOCKETS = (
         Query(f"sum by (peer) ({workload_series('gpustall_network_sockets')})", "{{peer}}: connections"),
         Query(f"min by (peer) ({workload_series('gpustall_network_socket_congestion_window')})", "{{peer}}: window"),
         unit="short",
-    ),
-    graph(
-        "TCP retransmits, by container",
-        "Segments per second that the sockets of a container retransmitted, traced or not; `handshake` means that a peer does"
-        " not answer.",
-        Query(
-            or_none(
-                f"sum by (container, kind) (rate({node_series('gpustall_network_retransmits_total')}[$__rate_interval])) > 0",
-                _PROCESSES,
-                *("container", "kind"),
-            ),
-            "{{container}}: {{kind}}",
-        ),
-        unit="pps",
-    ),
-    graph(
-        "Drops and errors of interfaces",
-        "Packets per second that interfaces and their queues dropped, or that had errors.",
-        *(
-            Query(
-                or_none(
-                    "sum by (node, interface, direction)"
-                    f" (rate({node_series(f'gpustall_network_{what}_total')}[$__rate_interval])) > 0",
-                    _PROCESSES,
-                    *("node", "interface", "direction"),
-                ),
-                f"{{{{node}}}} {{{{interface}}}} {{{{direction}}}}: {legend}",
-            )
-            for what, legend in (
-                ("interface_drops", "dropped"),
-                ("queue_drops", "queue"),
-                ("interface_errors", "errors"),
-            )
-        ),
-        unit="pps",
         width=24,
     ),
 )
@@ -458,6 +358,5 @@ BOARD = Board(
         Row("Network", _SOCKETS, is_collapsed=True),
         Row("CUDA", _CUDA),
         Row("Kernels, copies, graphs", _GPU_WORK, is_collapsed=True),
-        Row("Containers", _CONTAINERS, is_collapsed=True),
     ),
 )

@@ -5,7 +5,8 @@
     ├── NotPossibleHere         exit 3   this machine lacks what is needed: privilege, BTF, a library
     │   └── KernelRefused       exit 3   bpf(2) or perf_event_open(2) failed
     ├── MalformedElf            skipped  a file that is not the ELF library it claims to be; counted
-    └── ProcessGone             skipped  a process ended between two reads of its /proc directory; counted
+    ├── ProcessGone             skipped  a process ended between two reads of its /proc directory; counted
+    └── NoAnswer                skipped  a file or a process of a tenant does not answer in time; counted
 
 Others stand beside the code that raises them. Each has a message that names the object, and a `remedy`: what to do next.
 """
@@ -50,3 +51,7 @@ class MalformedElf(ExporterError):
 
 class ProcessGone(ExporterError):
     """A process ended between two reads of its /proc directory."""
+
+
+class NoAnswer(ExporterError):
+    """What a tenant's file or process holds cannot be read in time, such as from a file server that does not answer."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from exporter.catalog import Metric
 from exporter.clock import Moment
+from exporter.text import untrusted
 from exporter.text.printable import printable
 from exporter.totals import Counts
 
@@ -37,6 +39,14 @@ class Identity:
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, label_value(getattr(self, one.name)))
+
+    @classmethod
+    def from_document(cls, document: Any) -> Identity | None:
+        """The identity whose fields became this document; None for null. Raises ValueError."""
+        if document is None:
+            return None
+        known = untrusted.mapping(document)
+        return cls(*(untrusted.text(untrusted.member(known, one.name), MAX_LABEL_CHARACTERS) for one in fields(cls)))
 
     def values(self) -> tuple[str, str, str, str, str]:
         """In the order of catalog.COMMON_LABELS."""

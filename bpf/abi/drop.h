@@ -50,11 +50,12 @@ enum drop_reason {
 	DROP_OUTPUTS_FULL = 31,
 	DROP_EXITS_FULL = 32,
 	DROP_AWAITED_FULL = 33,
+	DROP_IMPLAUSIBLE_SIZE = 34, /* of a copy, collective or allocation: more than any machine has, or a sum that is full */
 };
 
 enum drop_limits {
 	DROP_PROGRAMS = DROP_IN_NETWORK + 1,
-	DROP_REASONS = DROP_AWAITED_FULL + 1,
+	DROP_REASONS = DROP_IMPLAUSIBLE_SIZE + 1,
 };
 
 #endif

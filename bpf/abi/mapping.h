@@ -13,8 +13,9 @@ struct mapping_row {
 	__u64 inode;
 	__u32 generation; /* of the inode number, on file systems that have one */
 	__u32 device;	  /* the kernel's number */
-	__u32 is_own;	  /* of the reading process */
-	__u32 padding;
+	__u16 is_own;	  /* of the reading process, or of a child of it */
+	__u16 is_in_user_namespace; /* the file system was mounted in a user namespace */
+	__u32 file_system; /* its magic number */
 };
 
 #endif

@@ -7,6 +7,7 @@
 
 enum settings_limits {
 	GPU_MAJORS = 4,
+	HASH_KEY_WORDS = 2,
 };
 
 struct settings {
@@ -20,6 +21,7 @@ struct settings {
 	__u64 loaded_ns;   /* when the programs were loaded, CLOCK_BOOTTIME */
 	__u32 exporter_tgid; /* in the exporter's own pid namespace */
 	__u32 padding;
+	__u64 hash_key[HASH_KEY_WORDS]; /* of the hashes of communicators; 0: none, so that every node makes the same */
 };
 
 #endif

@@ -125,14 +125,17 @@ __noinline int awaited_book(struct thread *thread, struct awaited_by *by, u64 no
 	if (!thread || !by)
 		return 0;
 	struct account *account = &thread->account;
-	struct awaited_key key = {.process = thread->group, .state = account->state, .by = *by};
+	struct awaited_key key = {.process = thread->group, .state = account->state};
 	struct output_key output = account->output;
+	struct awaited_by waker = *by; /* on the stack, as kernel 6.1 wants the value of a map */
+
+	key.by = waker;
 
 	if (account->state == STATE_OUTPUT && output.inode) {
-		struct awaited_by *reader = by->kind ? NULL : bpf_map_lookup_elem(&readers, &output);
+		struct awaited_by *reader = waker.kind ? NULL : bpf_map_lookup_elem(&readers, &output);
 
-		if (by->kind)
-			bpf_map_update_elem(&readers, &output, by, BPF_ANY);
+		if (waker.kind)
+			bpf_map_update_elem(&readers, &output, &waker, BPF_ANY);
 		else if (reader)
 			key.by = *reader;
 	}

@@ -21,9 +21,9 @@ struct {
 	__type(value, u64);
 } blame SEC(".maps");
 
-static __always_inline void blame_add(struct blame_key *key, u64 ns)
+static __noinline void blame_add(struct blame_key *key, u64 ns)
 {
-	u64 zero = 0, *sum = lookup_or_create(&blame, key, &zero, DROP_BLAME_FULL);
+	u64 zero = 0, *sum = own_row(&blame, key, &zero, key->process, SHARE_BLAME, DROP_BLAME_FULL);
 
 	if (sum) {
 		__sync_fetch_and_add(sum, ns);
@@ -90,42 +90,47 @@ __noinline int blame_find_other(struct thread *thread, struct wait *wait, struct
 	return 0;
 }
 
+static __always_inline u32 culprit_of(const struct run *run, bool is_own)
+{
+	if (is_own)
+		return CULPRIT_OWN;
+	if (!run->tgid)
+		return CULPRIT_IDLE;
+	if (run->tgid == OUTSIDE)
+		return CULPRIT_OUTSIDE;
+	return run->is_exporter ? CULPRIT_EXPORTER : CULPRIT_TASK;
+}
+
 /* other_run: charged for what the job's own threads took; NULL: they are charged themselves. */
 __noinline int blame_run(struct thread *thread, struct run *run, u64 ns, u32 tgid, struct run *other_run)
 {
 	if (!thread || !run)
 		return 0;
 	u64 irq_ns = run->irq_ns < ns ? run->irq_ns : ns;
+	struct blame_key key = {.process = thread->group, .victim = victim_kind(thread), .culprit = CULPRIT_IRQ};
 
-	blame_nobody(thread, CULPRIT_IRQ, irq_ns);
+	if (irq_ns)
+		blame_add(&key, irq_ns);
 	ns -= irq_ns;
-	if (!run->tgid)
-		return blame_nobody(thread, CULPRIT_IDLE, ns);
-	if (run->tgid == OUTSIDE)
-		return blame_nobody(thread, CULPRIT_OUTSIDE, ns);
 	if (!ns)
 		return 0;
-	bool is_own = run->tgid == tgid || run->group == thread->group;
+	bool is_own = run->tgid != OUTSIDE && (run->tgid == tgid || run->group == thread->group);
 
 	if (is_own && other_run && other_run->tgid) {
-		if (other_run->tgid == OUTSIDE)
-			return blame_nobody(thread, CULPRIT_OUTSIDE, ns);
 		run = other_run;
 		is_own = false;
 	}
-	u32 culprit = is_own ? CULPRIT_OWN : run->is_exporter ? CULPRIT_EXPORTER : CULPRIT_TASK;
-	struct blame_key key = {
-		.process = thread->group,
-		.victim = victim_kind(thread),
-		.culprit = culprit,
-		.tgid = culprit == CULPRIT_TASK ? run->tgid : 0, /* one row for dozens of workers */
-		.cgroup_id = run->cgroup_id,
-	};
-
-	__builtin_memcpy(key.comm, run->comm, sizeof(key.comm));
-	if (culprit == CULPRIT_TASK && run->ancestor_tgid) {
-		key.ancestor_tgid = run->ancestor_tgid;
-		__builtin_memcpy(key.ancestor_comm, run->ancestor_comm, sizeof(key.ancestor_comm));
+	key.culprit = culprit_of(run, is_own);
+	if (key.culprit != CULPRIT_IDLE && key.culprit != CULPRIT_OUTSIDE) {
+		key.cgroup_id = run->cgroup_id;
+		__builtin_memcpy(key.comm, run->comm, sizeof(key.comm));
+	}
+	if (key.culprit == CULPRIT_TASK) {
+		key.tgid = run->tgid; /* of others 0: one row for dozens of workers */
+		if (run->ancestor_tgid) {
+			key.ancestor_tgid = run->ancestor_tgid;
+			__builtin_memcpy(key.ancestor_comm, run->ancestor_comm, sizeof(key.ancestor_comm));
+		}
 	}
 	blame_add(&key, ns);
 	return 0;
@@ -133,24 +138,24 @@ __noinline int blame_run(struct thread *thread, struct run *run, u64 ns, u32 tgi
 
 /*
  * Charges a wait for this CPU, going back through the runs. The oldest run is cut where the wait began, because that run began before
- * the wait.
+ * the wait. other_run: room for the run of another CPU, for which a scheduler program has none on its stack.
  */
-__noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
+__noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait, struct run *other_run)
 {
-	if (!thread || !cpu || !wait)
+	if (!thread || !cpu || !wait || !other_run)
 		return 0;
 	u32 written = cpu->written;
 	u64 since_ns = wait->since_ns, until_ns = wait->until_ns, left_ns = elapsed_ns(since_ns, until_ns), scale = SCALE;
 	u64 oldest_ns = cpu->runs[written & (RUNS - 1)].end_ns; /* overwritten by the next run */
-	struct run other_run = {};
 
+	other_run->tgid = 0;
 	if (oldest_ns > since_ns && oldest_ns < until_ns) {
 		scale = SCALE * left_ns / (until_ns - oldest_ns);
 		since_ns = oldest_ns;
 	}
 
 	if (until_ns - since_ns >= LEAST_WAIT_NS)
-		blame_find_other(thread, wait, &other_run);
+		blame_find_other(thread, wait, other_run);
 	/* Without the oldest run in the ring, whose beginning is no longer known. */
 	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < RUNS; i++)
 	{
@@ -166,7 +171,7 @@ __noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wa
 
 			if (ns > left_ns)
 				ns = left_ns;
-			blame_run(thread, run, ns, wait->tgid, &other_run);
+			blame_run(thread, run, ns, wait->tgid, other_run);
 			left_ns -= ns;
 			until_ns = begin_ns;
 		}
@@ -192,12 +197,12 @@ __noinline int blame_running(struct thread *thread, struct cpu_runs *cpu, struct
 	return 0;
 }
 
-/* Charges a wait that goes on. wait: used up. */
-static __always_inline void blame_open_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait)
+/* Charges a wait that goes on. wait: used up. other_run: as for blame_wait(). */
+static __always_inline void blame_open_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait, struct run *other_run)
 {
 	blame_running(thread, cpu, wait);
 	if (wait->until_ns > wait->since_ns)
-		blame_wait(thread, cpu, wait);
+		blame_wait(thread, cpu, wait, other_run);
 }
 
 #endif

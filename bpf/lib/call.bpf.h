@@ -41,16 +41,10 @@ static __always_inline struct thread *known_thread(void)
 /* The first call of a thread. Its time as a worker of the job, if it was one, ends here. */
 static __noinline void adopt_as_caller(struct thread *thread, struct task_struct *task, u32 process)
 {
-	if (thread->is_tracked) {
-		struct states states = {};
-		struct interval_row *row = interval_row(thread->group, INTERVAL_WORKER);
-
-		interval_settle(thread, bpf_ktime_get_ns(), &states);
-		if (row)
-			add_states(row->states_ns, &states);
-	} else {
+	if (thread->is_tracked)
+		interval_end_worker(thread, bpf_ktime_get_ns());
+	else
 		account_begin(thread, task, STATE_ON_CPU);
-	}
 	thread->group = process;
 	thread->process = process;
 	thread->is_inside = true;

@@ -7,6 +7,8 @@
 #ifndef GPUSTALL_COMMUNICATOR_BPF_H
 #define GPUSTALL_COMMUNICATOR_BPF_H
 
+#include "digest.bpf.h"
+#include "maps.bpf.h"
 #include "process.bpf.h"
 #include "../abi/communicator.h"
 
@@ -21,28 +23,27 @@ struct {
 	__type(value, struct communicator_row);
 } communicators SEC(".maps");
 
-/* The finaliser of splitmix64: every input bit changes about half of the output bits. */
-static __always_inline u64 mix(u64 x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
-
 /* All 128 bytes of an ncclUniqueId folded into 64 bits; 0 if they cannot be read. */
-static __always_inline u64 unique_id_hash(u64 address)
+__noinline u64 communicator_id_hash(u64 address)
 {
-	u64 words[NCCL_UNIQUE_ID_BYTES / 8], hash = 0;
+	struct digest_message id;
 
+	_Static_assert(sizeof(id) == NCCL_UNIQUE_ID_BYTES, "an ncclUniqueId");
 	if (!address)
 		return 0;
-	if (bpf_probe_read_user(words, sizeof(words), (void *)address)) {
+	if (bpf_probe_read_user(&id, sizeof(id), (void *)address)) {
 		drop(DROP_READ_FAULT);
 		return 0;
 	}
-	for (int i = 0; i < NCCL_UNIQUE_ID_BYTES / 8; i++)
-		hash = mix(hash + words[i] + i + 1);
-	return hash;
+	return digest_of(&id);
+}
+
+/* Of the communicators that one process makes for itself. */
+__noinline u64 communicator_private_hash(u32 process)
+{
+	struct digest_message own = {.words = {bpf_ktime_get_ns(), process, bpf_get_prandom_u32()}};
+
+	return digest_of(&own);
 }
 
 static __always_inline struct communicator_row *known_communicator(u32 process, u64 address)
@@ -52,18 +53,23 @@ static __always_inline struct communicator_row *known_communicator(u32 process, 
 	return bpf_map_lookup_elem(&communicators, &key);
 }
 
+__noinline u64 communicator_child_hash(u64 parent, u64 colour, u32 earlier)
+{
+	struct digest_message child = {.words = {parent, colour, earlier}};
+
+	return digest_of(&child);
+}
+
 /* Made of the parent's hash, the colour and the number of earlier splits, so it is the same on every rank. */
 static __always_inline u64 child_hash(struct communicator_row *parent, u64 colour)
 {
 	if (!parent || !parent->hash)
 		return 0;
-	u32 earlier = __sync_fetch_and_add(&parent->splits, 1);
-
-	return mix(parent->hash + mix(colour + 1) + earlier);
+	return communicator_child_hash(parent->hash, colour, __sync_fetch_and_add(&parent->splits, 1));
 }
 
-/* Each excluded rank below this rank lowers it by one. */
-static __always_inline s32 rank_after_shrink(s32 rank, u64 excluded, u32 excluded_ranks)
+/* Each excluded rank below this rank lowers it by one. Not inlined: verified once, and not with every path that leads to it. */
+__noinline s32 communicator_rank_after_shrink(s32 rank, u64 excluded, u32 excluded_ranks)
 {
 	s32 below = 0;
 
@@ -97,10 +103,8 @@ static __always_inline struct communicator_row *add_communicator(u32 process, u6
 		.ordinal = ordinal <= COMMUNICATOR_ORDINALS ? ordinal : COMMUNICATOR_OTHER,
 	};
 
-	if (bpf_map_update_elem(&communicators, &key, &row, BPF_ANY)) {
-		drop(DROP_COMMUNICATORS_FULL);
-		return NULL;
-	}
+	if (bpf_map_update_elem(&communicators, &key, &row, BPF_EXIST))
+		create_row(&communicators, &key, &row, process, SHARE_COMMUNICATORS, DROP_COMMUNICATORS_FULL);
 	return bpf_map_lookup_elem(&communicators, &key);
 }
 
@@ -130,7 +134,7 @@ static __always_inline void communicator_forget(u32 process, u64 address)
 {
 	struct communicator_key key = {.process = process, .address = address};
 
-	bpf_map_delete_elem(&communicators, &key);
+	delete_row(&communicators, &key, process, SHARE_COMMUNICATORS);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #define GPUSTALL_COPIES_BPF_H
 
 #include "maps.bpf.h"
+#include "size.bpf.h"
 #include "../abi/copies.h"
 
 struct {
@@ -25,12 +26,12 @@ __noinline int copies_add(struct copy_key *of, u64 bytes, u64 duration_ns)
 		return 0;
 	/* On the stack: kernel 6.1 accepts no key through a pointer argument of a global function. */
 	struct copy_key key = *of;
-	struct copy_row *row = lookup_or_create(&copies, &key, &empty_copy_row, DROP_COPIES_FULL);
+	struct copy_row *row = own_row(&copies, &key, &empty_copy_row, key.process, SHARE_COPIES, DROP_COPIES_FULL);
 
 	if (!row)
 		return 0;
 	__sync_fetch_and_add(&row->copies, 1);
-	__sync_fetch_and_add(&row->bytes, bytes);
+	size_add(&row->bytes, bytes);
 	__sync_fetch_and_add(&row->total_ns, duration_ns);
 	return 0;
 }

@@ -47,7 +47,7 @@ __noinline int disk_book_wait(struct thread *thread, u64 now_ns)
 		return 0;
 	bool is_it = last->task == bpf_get_current_task() && elapsed_ns(last->at_ns, now_ns) < COMPLETION_NS;
 	struct disk_wait_key key = {.process = thread->group, .device = is_it ? last->device : 0};
-	struct disk_wait *row = lookup_or_create(&disk_waits, &key, &empty_disk_wait, DROP_DISK_WAITS_FULL);
+	struct disk_wait *row = own_row(&disk_waits, &key, &empty_disk_wait, key.process, SHARE_DISK_WAITS, DROP_DISK_WAITS_FULL);
 
 	if (!row)
 		return 0;

@@ -36,7 +36,7 @@ static __noinline struct exposure *exposure_row(u32 process, u16 operation, u16 
 {
 	struct exposure_key key = {.process = process, .operation = operation, .work = work};
 
-	return lookup_or_create(&exposures, &key, &empty_exposure, DROP_EXPOSURES_FULL);
+	return own_row(&exposures, &key, &empty_exposure, process, SHARE_EXPOSURES, DROP_EXPOSURES_FULL);
 }
 
 /*

@@ -42,15 +42,15 @@ static __always_inline void graph_put(struct graph_key *key, u64 kernels)
 {
 	struct graph made = {.kernels = kernels};
 
-	if (bpf_map_update_elem(&graphs, key, &made, BPF_ANY))
-		drop(DROP_GRAPHS_FULL);
+	if (bpf_map_update_elem(&graphs, key, &made, BPF_EXIST)) /* else its address is known: it was destroyed by other means */
+		create_row(&graphs, key, &made, key->process, SHARE_GRAPHS, DROP_GRAPHS_FULL);
 }
 
 static __always_inline void graph_forget(u32 process, u64 address)
 {
 	struct graph_key key = graph_key(process, false, address);
 
-	bpf_map_delete_elem(&graphs, &key);
+	delete_row(&graphs, &key, process, SHARE_GRAPHS);
 }
 
 /* Counts executable graphs that are destroyed before their first launch. */
@@ -62,7 +62,7 @@ static __always_inline void graph_forget_executable(u32 process, u64 address)
 
 	if (row && !known->launches)
 		__sync_fetch_and_add(&row->dropped, 1);
-	bpf_map_delete_elem(&graphs, &key);
+	delete_row(&graphs, &key, process, SHARE_GRAPHS);
 }
 
 /* cudaStreamBeginCapture() returned 0. */

@@ -25,7 +25,7 @@ static __noinline struct interval_row *interval_row(u32 process, enum interval_k
 {
 	struct interval_key key = {.process = process, .kind = kind};
 
-	return lookup_or_create(&intervals, &key, &empty_interval, DROP_INTERVALS_FULL);
+	return own_row(&intervals, &key, &empty_interval, process, SHARE_INTERVALS, DROP_INTERVALS_FULL);
 }
 
 __noinline int interval_add_states(struct states *to, struct states *states)
@@ -49,15 +49,15 @@ __noinline int interval_settle(struct thread *thread, u64 now_ns, struct states 
 {
 	if (!thread || !states)
 		return 0;
-	struct states total = {};
-
 	thread->mark_version = thread->account.version; /* read before the account, which may change at any time */
 	barrier();
-	account_read(&thread->account, now_ns, &total);
+	account_read(&thread->account, now_ns, states);
 	EACH_STATE(i)
 	{
-		states->ns[i] = total.ns[i] - thread->mark_total_ns[i];
-		thread->mark_total_ns[i] = total.ns[i];
+		u64 total_ns = states->ns[i];
+
+		states->ns[i] -= thread->mark_total_ns[i];
+		thread->mark_total_ns[i] = total_ns;
 	}
 	thread->mark_ns = now_ns;
 	return 0;
@@ -144,19 +144,27 @@ __noinline int interval_end_abandoned(struct thread *thread, u64 now_ns)
 	return 0;
 }
 
+/* A thread of the job that made no call ends. */
+static __noinline struct interval_row *interval_end_worker(struct thread *thread, u64 now_ns)
+{
+	struct states states = {};
+	struct interval_row *row = interval_row(thread->group, INTERVAL_WORKER);
+
+	interval_settle(thread, now_ns, &states);
+	if (row)
+		add_states(row->states_ns, &states);
+	return row;
+}
+
 /* The thread ends: its sums go to the map. */
 __noinline int interval_end_thread(struct thread *thread, u64 now_ns)
 {
 	if (!thread || !thread->is_tracked)
 		return 0;
 	struct interval_row *row;
-	struct states states = {};
 
 	if (!thread->process) {
-		row = interval_row(thread->group, INTERVAL_WORKER);
-		interval_settle(thread, now_ns, &states);
-		if (row)
-			add_states(row->states_ns, &states);
+		row = interval_end_worker(thread, now_ns);
 	} else {
 		if (thread->depth)
 			interval_end_abandoned(thread, now_ns);

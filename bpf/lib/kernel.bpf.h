@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <linux/bpf.h>
+#include <linux/errno.h>
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -51,9 +52,12 @@ struct pid {
 	struct upid numbers[1]; /* one per level of nesting */
 };
 
+struct user_namespace;
+
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
+	struct user_namespace *s_user_ns;
 };
 
 struct inode {
@@ -252,6 +256,21 @@ struct uprobe_task {
 
 struct cpumask;
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
+struct user_namespace {
+	struct user_namespace *parent;
+	kuid_t owner;
+	int level; /* 0: of the machine */
+};
+
+struct cred {
+	kuid_t uid;
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -266,9 +285,11 @@ struct task_struct {
 	int tgid;
 	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
+	u64 self_exec_id; /* how often it has become another program */
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	const struct cred *cred;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
 	struct uprobe_task *utask;

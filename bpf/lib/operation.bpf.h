@@ -34,7 +34,7 @@ static const struct operation_row empty_row;
 
 static __always_inline struct operation_row *operation_row(struct operation_key *key)
 {
-	return lookup_or_create(&operations, key, &empty_row, DROP_OPERATIONS_FULL);
+	return own_row(&operations, key, &empty_row, key->process, SHARE_OPERATIONS, DROP_OPERATIONS_FULL);
 }
 
 static __always_inline void operation_add_duration(struct operation_row *row, u64 duration_ns)
@@ -80,7 +80,7 @@ static __noinline void operation_add_error(u32 process, u16 operation, s32 code)
 {
 	struct error_key key = {.process = process, .operation = operation, .code = code};
 	struct last_error last = {.at_ns = bpf_ktime_get_ns(), .code = code, .operation = operation};
-	u64 zero = 0, *count = lookup_or_create(&errors, &key, &zero, DROP_ERRORS_FULL);
+	u64 zero = 0, *count = own_row(&errors, &key, &zero, process, SHARE_ERRORS, DROP_ERRORS_FULL);
 
 	bpf_map_update_elem(&last_errors, &key.process, &last, BPF_ANY);
 	if (count)

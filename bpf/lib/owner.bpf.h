@@ -9,6 +9,7 @@
 #ifndef GPUSTALL_OWNER_BPF_H
 #define GPUSTALL_OWNER_BPF_H
 
+#include "cgroup.bpf.h"
 #include "process.bpf.h"
 #include "runs.bpf.h"
 #include "thread.bpf.h"
@@ -37,6 +38,7 @@ struct {
 struct dirty {
 	u64 inode;
 	u64 task; /* its process id and thread id */
+	u64 exec_id;
 };
 
 struct {
@@ -103,12 +105,15 @@ static __always_inline void owner_note_dirty(u64 inode)
 
 	u64 id = bpf_get_current_pid_tgid();
 
-	if (!last || (last->inode == inode && last->task == id) || is_kernel_thread(task))
+	if (!last || is_kernel_thread(task))
+		return;
+	if (last->inode == inode && last->task == id && last->exec_id == task->self_exec_id)
 		return;
 	struct disk_user user = user_of(task);
 
 	last->inode = inode;
 	last->task = id;
+	last->exec_id = task->self_exec_id;
 	bpf_map_update_elem(&inode_writers, &inode, &user, BPF_ANY);
 }
 
@@ -119,6 +124,16 @@ static __always_inline void owner_note_request(struct disk_user *user, u64 group
 
 	if (!known || known->tgid != user->tgid || known->group != user->group)
 		bpf_map_update_elem(&group_users, &group, user, BPF_ANY);
+}
+
+/* The task has become another program, whose first request may be over a limit, and so made by a kernel thread. */
+static __always_inline void owner_note_exec(struct task_struct *task)
+{
+	u64 group = CONTROLLER_GROUP(task, io_cgrp_id);
+	struct disk_user *known = bpf_map_lookup_elem(&group_users, &group);
+
+	if (known && known->tgid == (u32)task->tgid)
+		BPF_CORE_READ_STR_INTO(&known->comm, task, group_leader, comm);
 }
 
 /* Who caused a request that the current task makes. */

@@ -7,6 +7,7 @@
 #ifndef GPUSTALL_PINNED_BPF_H
 #define GPUSTALL_PINNED_BPF_H
 
+#include "maps.bpf.h"
 #include "process.bpf.h"
 #include "../abi/allocation.h"
 #include "../abi/copies.h"
@@ -48,16 +49,31 @@ __noinline u32 pinned_block_bits(u64 address, u64 bytes)
 
 #define BLOCK_DONE 64 /* a flag above the bits of a block, which are fewer than 64 */
 
+/* Not create_row(): a look-up in a trie also finds larger blocks. */
+static __always_inline bool pinned_insert(struct pinned_key *key, u32 process)
+{
+	u32 one = 1;
+	long failed = -ENOSPC;
+
+	if (share_take(process, SHARE_PINNED) == SHARE_GRANTED) {
+		failed = bpf_map_update_elem(&pinned, key, &one, BPF_NOEXIST);
+		if (!failed)
+			return true;
+		share_book(process, SHARE_PINNED, -1);
+	}
+	if (failed != -EEXIST) /* a range that was released by a function that is not probed */
+		drop(DROP_PINNED_FULL);
+	return false;
+}
+
 /* Inserts or deletes the first block of a range. Returns its bits, with BLOCK_DONE if that succeeded. */
 __noinline u32 pinned_first_block(u32 process, u64 address, u64 bytes, u32 is_new)
 {
-	u32 one = 1, bits = pinned_block_bits(address, bytes);
+	u32 bits = pinned_block_bits(address, bytes);
 	struct pinned_key key = pinned_key(process, address, bits);
-	long failed = is_new ? bpf_map_update_elem(&pinned, &key, &one, BPF_ANY) : bpf_map_delete_elem(&pinned, &key);
+	bool is_done = is_new ? pinned_insert(&key, process) : delete_row(&pinned, &key, process, SHARE_PINNED);
 
-	if (failed && is_new)
-		drop(DROP_PINNED_FULL);
-	return failed ? bits : bits | BLOCK_DONE;
+	return is_done ? bits | BLOCK_DONE : bits;
 }
 
 /* Inserts or deletes a range. Returns the number of blocks for which that succeeded. No branch in the loop: kernel 6.1 would follow every path. */

@@ -8,6 +8,7 @@
 #define GPUSTALL_PROCESS_BPF_H
 
 #include "events.bpf.h"
+#include "share.bpf.h"
 #include "../abi/process.h"
 #include "../abi/settings.h"
 
@@ -102,13 +103,16 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 	};
 
 	BPF_CORE_READ_STR_INTO(&row.comm, task, group_leader, comm);
-	if (bpf_map_update_elem(&processes, &own.number, &row, BPF_NOEXIST)) {
+	if (!share_open(own.number) ||
+	    bpf_map_update_elem(&processes, &own.number, &row, BPF_NOEXIST)) {
+		share_close(own.number);
 		drop(DROP_PROCESSES_FULL);
 		return 0;
 	}
 	if (bpf_map_update_elem(&process_numbers, &tgid, &own, BPF_NOEXIST)) {
 		/* Another thread of the process was faster, or the map is full. */
 		bpf_map_delete_elem(&processes, &own.number);
+		share_close(own.number);
 		known = bpf_map_lookup_elem(&process_numbers, &tgid);
 		if (known && known->start_ns == start_ns)
 			return known->number;

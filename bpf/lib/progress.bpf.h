@@ -105,7 +105,7 @@ static __noinline __attribute__((unused)) struct progress_row *progress_row(u32 
 {
 	struct progress_key key = {.process = process, .communicator = communicator};
 
-	return lookup_or_create(&progress, &key, &empty_progress, DROP_PROGRESS_FULL);
+	return own_row(&progress, &key, &empty_progress, process, SHARE_PROGRESS, DROP_PROGRESS_FULL);
 }
 
 static __always_inline bool is_pending(u32 process, u64 one)
@@ -148,8 +148,7 @@ static __always_inline struct frontier_key event_key(u32 process, u64 event)
 
 static __always_inline void add_frontier(struct frontier_key *key, struct frontier *frontier)
 {
-	if (bpf_map_update_elem(&frontiers, key, frontier, BPF_ANY))
-		drop(DROP_FRONTIERS_FULL);
+	create_row(&frontiers, key, frontier, key->process, SHARE_FRONTIERS, DROP_FRONTIERS_FULL);
 }
 
 __noinline int frontier_forget(struct frontier_key *key)
@@ -159,7 +158,7 @@ __noinline int frontier_forget(struct frontier_key *key)
 	struct frontier_key own = *key; /* on the stack for kernel 6.1, see copies_add() */
 
 	if (bpf_map_lookup_elem(&frontiers, &own)) /* cheaper than a delete that finds nothing */
-		bpf_map_delete_elem(&frontiers, &own);
+		delete_row(&frontiers, &own, own.process, SHARE_FRONTIERS);
 	return 0;
 }
 

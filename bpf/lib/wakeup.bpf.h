@@ -81,7 +81,7 @@ static __always_inline struct wakeup_row *wakeup_row(const struct thread *thread
 		.waker = waker,
 	};
 
-	return lookup_or_create(&wakeups, &key, &empty_wakeup, DROP_WAKEUPS_FULL);
+	return own_row(&wakeups, &key, &empty_wakeup, key.process, SHARE_WAKEUPS, DROP_WAKEUPS_FULL);
 }
 
 /* How far a change of state and the opening of a window may overlap on two CPUs that have each read the clock. */

@@ -1,4 +1,4 @@
-"""`make release`: wheels, the sources, a bill of materials, checksums. In: a commit. Out: files in an empty folder.
+"""`make release`: wheels, sources, the Helm chart, a bill of materials, checksums. In: a commit. Out: files in an empty folder.
 
 Everything is built in copies of the tree, so uncommitted and ignored files of this one do not matter.
 """
@@ -53,7 +53,9 @@ def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
         copy = Path(workshop) / "sources"
         tree.copy(ROOT, files, copy, epoch)
         made.append(packages.sources(copy, folder, epoch))
+        charts = [packages.chart(copy, folder, version, epoch)]
     agreement.check(ROOT, version, made)
+    made += charts
     made.append(bill.write(folder, version, made, ROOT / "deploy" / "release" / "runtime.txt", epoch))
     sums = folder / "SHA256SUMS"
     sums.write_text("".join(f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in sorted(made)))

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator
 from email import message_from_bytes
 from pathlib import Path
 
+from exporter.assets.patterns import names
+
 _LICENCES = ("LICENSE", "bpf/LICENSE")
 # A folder that only one machine has. Folders of the system are the same everywhere.
 _LOCAL_PATH = re.compile(rb"(?<![\w.~/-])/(?:home|root|work|build|Users|mnt|tmp/release-)[\w.-]*/[\w./-]+")
 _EM_BPF = 247
 _ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 """e_machine of elf.h."""
+_ASSETS = "exporter/assets/files"
 _STANDIN_FILES = {f"gpustall_standin/build/{name}" for name in ("libcuda.so.1", "libnccl.so.2", "trainer")}
 
 
@@ -49,7 +52,8 @@ def _found(path: Path, pattern: str) -> str | None:
 
 def check(root: Path, version: str, packages: Iterable[Path]) -> None:
     """Raises Disagreement."""
-    objects = {f"exporter/kernel/objects/{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
+    ours = {f"exporter/kernel/objects/{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
+    ours |= {f"{_ASSETS}/{name}" for name in names(root)}
     for path in packages:
         if path.suffix != ".whl":
             problems = list(_sources_problems(path, version))
@@ -57,7 +61,7 @@ def check(root: Path, version: str, packages: Iterable[Path]) -> None:
             machine = next(number for name, number in _ELF_MACHINES.items() if name in path.name)
             problems = list(_wheel_problems(path, version, _STANDIN_FILES, ("LICENSE",), machine))
         else:
-            problems = list(_wheel_problems(path, version, objects, _LICENCES, _EM_BPF))
+            problems = list(_wheel_problems(path, version, ours, _LICENCES, _EM_BPF))
         if problems:
             raise Disagreement(f"{path.name}: {'; '.join(problems)}")
 

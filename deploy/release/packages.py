@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from deploy.release.tree import NotPossible
@@ -66,14 +67,31 @@ def sources(copy: Path, folder: Path, epoch: int) -> Path:
     with tarfile.open(made) as archive:
         members = [(one, archive.extractfile(one)) for one in sorted(archive.getmembers(), key=lambda one: one.name)]
         contents = [(one, file.read() if file else b"") for one, file in members if one.isfile()]
+    made.write_bytes(_archive([(one.name, one.mode, content) for one, content in contents], epoch))
+    return made
+
+
+def chart(copy: Path, folder: Path, version: str, epoch: int) -> Path:
+    """The Helm chart as `helm package` names and lays it out: one folder with the name of the chart, without its test values."""
+    name = "gpu-stall-exporter"
+    root = copy / "deploy" / "helm" / name
+    paths = [path for path in sorted(root.rglob("[!.]*")) if path.is_file() and path.relative_to(root).parts[0] != "ci"]
+    paths.sort(key=lambda path: path.name != "Chart.yaml")  # first, as Helm's own packages have it
+    entries = [(f"{name}/{path.relative_to(root)}", 0o644, path.read_bytes()) for path in paths]
+    made = folder / f"{name}-{version}.tgz"
+    made.write_bytes(_archive(entries, epoch))
+    return made
+
+
+def _archive(entries: Iterable[tuple[str, int, bytes]], epoch: int) -> bytes:
+    """A tar.gz of (path, mode, content), with one time and no owner."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for member, content in contents:
-            entry = tarfile.TarInfo(member.name)
-            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o755 if member.mode & 0o100 else 0o644
+        for name, mode, content in entries:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o755 if mode & 0o100 else 0o644
             archive.addfile(entry, io.BytesIO(content))
-    made.write_bytes(gzip.compress(plain.getvalue(), mtime=epoch))
-    return made
+    return gzip.compress(plain.getvalue(), mtime=epoch)
 
 
 _BUILD = (sys.executable, "-m", "build", "--no-isolation", "--skip-dependency-check")

@@ -5,15 +5,19 @@ In: the catalogue, settings, operations, capabilities, floors, rule files, board
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from dashboards.__main__ import BOARDS, file_of, text_of
+from docs.generate.addresses import FILES, addressed
 from docs.generate.deployment import datadog_mapping, rules_for_kubernetes, rules_of_prices
 from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
 from docs.generate.parts import capabilities, demo, floors, renewed
+from exporter.__main__ import PROGRAM, command_parsers
+from exporter.manual import completions, page
+from exporter.manual.command import Command, commands
 
 ROOT = Path(__file__).parents[2]
 CHART = "deploy/helm/gpu-stall-exporter"
@@ -23,10 +27,19 @@ def _with_part(path: str, name: str, make: Callable[[], str]) -> str:
     return renewed((ROOT / path).read_text(encoding="utf-8"), name, make())
 
 
+def _manual(write: Callable[[str, Sequence[Command]], str]) -> str:
+    return write(PROGRAM, commands(command_parsers()))
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
+    **{path: partial(addressed, path) for path in FILES},
     "README.md": partial(_with_part, "README.md", "demo", demo),
     "alerts/prometheusrule.yaml": rules_for_kubernetes,
     "alerts/rates.rules.yaml": rules_of_prices,
+    "docs/shell/_gpu-stall-exporter": partial(_manual, completions.zsh),
+    "docs/shell/gpu-stall-exporter.1": partial(_manual, page.man),
+    "docs/shell/gpu-stall-exporter.bash": partial(_manual, completions.bash),
+    "docs/shell/gpu-stall-exporter.fish": partial(_manual, completions.fish),
     "docs/metrics.md": metrics_page,
     "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
     "docs/flags.md": flags_page,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docs.generate.addresses import addressed
 from exporter.catalog import OWN_METRICS, WORKLOAD_METRICS, Kind
 from exporter.rules import cost
 from exporter.rules.kubernetes import prometheus_rule
@@ -13,9 +14,9 @@ ALERTS = Path(__file__).parents[2] / "alerts"
 
 def rules_for_kubernetes() -> str:
     """alerts/prometheusrule.yaml: all rule files but that of GPU prices, which differ from site to site."""
-    files = sorted(path for path in ALERTS.glob("*.rules.yaml") if path.name != "rates.rules.yaml")
+    names = sorted(path.name for path in ALERTS.glob("*.rules.yaml") if path.name != "rates.rules.yaml")
     comment = "# Made by `make golden` from the rule files beside this; edit those instead."
-    return prometheus_rule("gpu-stall-exporter", comment, (path.read_text(encoding="utf-8") for path in files))
+    return prometheus_rule("gpu-stall-exporter", comment, (addressed(f"alerts/{name}") for name in names))
 
 
 def rules_of_prices() -> str:

@@ -49,9 +49,16 @@ def _flags_sections() -> Iterator[str]:
     )
     yield "## Environment"
     yield (
-        "Every setting has a variable of its own: `GPUSTALL_` and the flag in upper case, with underscores for dots and dashes."
-        " An empty variable counts as not set. These variables of other programs are read as well; the first one that is set"
-        " counts, and `GPUSTALL_…` comes before them:"
+        "Flags of every command have a variable: `GPUSTALL_` and the flag in upper case, with underscores for dots and dashes."
+        " Those that act, `--confirm`, `--yes` and `--force`, have none. `top --url=gpu7:10478` is"
+        " `GPUSTALL_URL=gpu7:10478`, for `explain` as well; a flag without a value, such as"
+        " `--once`, is on with `true`. An empty variable counts as not set. Unknown variables that begin with `GPUSTALL_` are"
+        " ignored with a warning; those that Kubernetes sets for a Service, such as `GPUSTALL_EXPORTER_SERVICE_HOST`, without"
+        " one."
+    )
+    yield (
+        "These variables of other programs are read as well; the first one that is set counts, and `GPUSTALL_…` comes before"
+        " them:"
     )
     yield table(
         ("flag", "environment variable"),
@@ -64,15 +71,25 @@ def _flags_sections() -> Iterator[str]:
         " of their own, with `LOGS` and `TRACES` instead of `METRICS`. Pushes honor `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."
     )
     yield "## Precedence"
-    yield "A flag overrides the file, the file overrides the environment, the environment overrides the default."
+    yield (
+        "A flag overrides its variable `GPUSTALL_…`, the variable overrides the file, the file overrides variables of other"
+        " programs, and these override the default."
+    )
+    yield "## Output"
+    yield (
+        "On a terminal, lines are wrapped between words and `check` and `top` use colours, unless `NO_COLOR` is set or `TERM` is"
+        " `dumb`. In a file or a pipe no line is wrapped. A character that the encoding of the output lacks is replaced."
+    )
     yield "## Exit codes"
     yield table(
         ("code", "meaning"),
         (
             ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work. `explain`: whatever was found"),
-            ("1", "any other error"),
+            ("1", "any other error, also standard output that is closed or full"),
             ("2", "invalid input: a flag, an environment variable, an address or a value in the file"),
             ("3", "this machine lacks something: a privilege, BTF, a library, a history; `check` says what"),
+            ("130, 143", "SIGINT or SIGTERM ended a command other than `run`"),
+            ("141", "the reader of standard output has exited, as in `gpu-stall-exporter check | head -1`"),
         ),
     )
 

@@ -37,6 +37,12 @@ LABEL_MEANINGS = {
     "threads": "Threads in a block, as an inclusive upper bound: `32`, `64`, `128`, `256`, `512` or `+Inf`.",
     "device": "A disk as in /proc/diskstats, such as `nvme0n1`; at most 64, then `other`. For waits also `unknown`.",
     "member": "`traced` for a process that made calls itself, `worker` for one that it, or another worker of it, created.",
+    "resource": "What was refused: rows of a kernel table, by its name; `workloads`, identities beyond `--series.max-workloads`;"
+    " `claimed_labels`, the labels of a workload of another owner; `brief_workloads`, those beyond 32 of an owner that ran less"
+    " than a minute; `series`, error codes beyond 32 of a workload; `infos`,"
+    " processes beyond 512 of an owner in `gpustall_workload_info`.",
+    "owner": "A container, by its label, or `uid N` outside of containers; at most 32, then `other`. `unnamed` for processes that"
+    " were refused something before their owner was known.",
     "family": "`ipv4` or `ipv6`: what is on the wire, also for an IPv6 socket that uses IPv4.",
     "peer": "The class of the port at the other end: `nfs` (2049), `smb` (445), `object` (9000, 7480), `https` (443, 8443),"
     " `http` (80, 8080), `ssh`, `dns`, `rendezvous` (29400, 29500), `ephemeral` from 32768 on, as NCCL and clients use; `other`.",
@@ -69,7 +75,7 @@ LABEL_MEANINGS = {
     f" `other` for the rest; at most {MAX_CULPRITS} have a series. `make (children)` or a systemd unit, pod or container"
     " stands for many short-lived programs; `gpu-stall-exporter` is the exporter itself;"
     " `outside` for one that may not be named; `hypervisor` for CPU time that a virtual machine did not get (steal); empty where"
-    " a cause has no culprit.",
+    " a cause has no culprit. A program or cgroup with such a name of its own is marked: `hypervisor (program)`.",
     "blocked_on": "What a step thread slept on: `lock`, `pipe`, `socket`, `poll` or `other`.",
     "figure": "`runnable`: waits for a CPU compared with the kernel's own sums. `wall`: all states together compared with the"
     " elapsed time.",
@@ -103,11 +109,13 @@ LABEL_MEANINGS = {
     " retransmitted segments `data`, or `handshake` while a connection is being opened. For errors in a GPU's memory, and for"
     " replaced memory, `corrected` or `uncorrected`. For NVLink errors `replay`, `recovery` or `crc`. For a PCIe link `current`"
     " or `max`.",
-    "library": "`runtime`, `driver` or `nccl`; `unknown` where the mappings of a process could not be read.",
+    "library": "`runtime`, `driver` or `nccl`; `any` where a process could not be read in time.",
     "reason": "For failures to attach: `denied` (a capability is missing), `malformed` (not the ELF file its name promises),"
     " `vanished` (process or file gone), `hidden` (an overlay has a later copy in its place, and its layer is out of reach),"
     " `no_symbols` (nothing in it to probe), `refused` (by the kernel),"
-    " `frozen` (loaded after startup, with --probes.attach-once). For dropped records and for GPU clocks: see below. For"
+    " `frozen` (loaded after startup, with --probes.attach-once), `share` (its owner has used up its share of probed files),"
+    " `user_file_system` (on FUSE, mounted by a user), `unanswered` (its file system or its process does not answer)."
+    " For dropped records and for GPU clocks: see below. For"
     " the history: `queue_full` (the disk is slower than the changes), `not_written` (a write failed), `too_many_processes`"
     " (more than 256 at a time). For sockets that were not read: `namespace` (it has another network namespace), `descriptors`"
     " (not examined yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms). For NVML"
@@ -152,6 +160,7 @@ LOSS_MEANINGS = {
     DropReason.EXPOSURES_FULL: "The table of synchronising calls was full: their waits for a CPU are missing from lost time.",
     DropReason.DISKS_FULL: "The table of disks and cgroups was full: requests are missing.",
     DropReason.AWAITED_FULL: "The table of who ended sleeps was full: such a sleep has no culprit.",
+    DropReason.IMPLAUSIBLE_SIZE: "A program passed a size above 128 TiB, which no machine has: the call is counted without it.",
     DropReason.DISK_WAITS_FULL: "The table of waits for disks was full: such a wait has no device.",
     DropReason.FORKS_FULL: "The table of forks was full: those of a job are missing.",
     DropReason.MEMORY_GROUPS_FULL: "The table of cgroups short of memory was full: reclaim and OOM kills of some are missing.",

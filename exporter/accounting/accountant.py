@@ -13,6 +13,7 @@ from typing import NamedTuple
 from exporter.accounting.attribution import LostTime, WakeupPaths
 from exporter.accounting.awaited import AwaitedSleeps, Sleeps, awaited_name
 from exporter.accounting.cadence import Cadence
+from exporter.accounting.charged_since import ChargedSince
 from exporter.accounting.culprit_names import CulpritNames
 from exporter.accounting.culprits import NO_GROUP_NAMES, STATE_LABEL, UNRESOLVED, GroupNames
 from exporter.accounting.disks import DiskBlame
@@ -127,6 +128,7 @@ class Accountant:
         self._wakeup_paths: dict[int, WakeupPaths] = {}
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
+        self._charged_since = ChargedSince()
         self._pending: set[int] = set()  # processes whose accounts change with time alone
         self._stopped: Mapping[int, int] = {}
         self._standing: Mapping[int, Standing] = {}
@@ -163,6 +165,7 @@ class Accountant:
         living = waits.threads if isinstance(waits, Accounts) else threads
         stalls, stops = _open_stalls(living), _stopped_in_waits_ns(living)
         self._awaited = waits.awaited
+        self._charged_since.update(waits.blame, waits.awaited, now_ns)
         awaited = self._awaited_sleeps.update(waits.awaited, living)
         for number, owner in owners.items():
             if number not in self._processes:
@@ -271,6 +274,10 @@ class Accountant:
             if awaited.process == number and awaited.by.tgid and awaited_name(awaited.by) == culprit:
                 charged[awaited.by.tgid] = charged.get(awaited.by.tgid, 0) + ns
         return tuple(sorted(charged, key=lambda tgid: -charged[tgid])[:_MAX_TGIDS])
+
+    def charged_since_ns(self, tgid: int) -> int:
+        """CLOCK_MONOTONIC of the update in which time was first charged to a process with this id; 0 if it is not known."""
+        return self._charged_since.of(tgid)
 
     def errors(self) -> dict[str, float]:
         """Figure -> how far the accounting is off."""

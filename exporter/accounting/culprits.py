@@ -12,6 +12,7 @@ from exporter.causes import Cause
 from exporter.kernel.abi import Culprit, ThreadState
 from exporter.kernel.thread_rows import BlameKey
 from exporter.text.printable import printable
+from exporter.text.reserved import NameOf, marked_word
 
 STATE_LABEL = {state: state.name.lower() for state in ThreadState}
 UNRESOLVED = "unresolved"
@@ -114,8 +115,9 @@ def culprit_name(blamed: BlameKey) -> str:
 def program_name(comm: bytes) -> str:
     """The label value of a name: unprintable characters become U+FFFD; `other` for a program with an empty name.
 
-    The kernel has one thread of a kind per CPU: `ksoftirqd/0` and `ksoftirqd/1` are both `ksoftirqd`.
+    The kernel has one thread of a kind per CPU: `ksoftirqd/0` and `ksoftirqd/1` are both `ksoftirqd`. A program that calls itself
+    `hypervisor`, or by the name of a unit, a container or a pod, is `hypervisor (program)`.
     """
     text = comm.decode(errors="replace")
     text = text.partition("/")[0] or text
-    return printable(text) or OTHER
+    return marked_word(printable(text), NameOf.PROGRAM) if text else OTHER

@@ -13,6 +13,7 @@ from exporter.accounting.culprits import NO_CULPRIT, OUTSIDE, NameOfGroup, no_na
 from exporter.accounting.sharing import Growth, shared
 from exporter.kernel import disk_rows
 from exporter.kernel.disk_rows import DiskUse, DiskUser, DiskUserKey, DiskWait, DiskWaitKey
+from exporter.text.printable import printable
 
 
 class DiskBlame:
@@ -48,4 +49,4 @@ class DiskBlame:
             return NO_CULPRIT
         if user.group == disk_rows.OUTSIDE:
             return OUTSIDE
-        return (user.cgroup_id and self._name_of_group(user.cgroup_id)) or program_name(user.comm)
+        return (user.cgroup_id and printable(self._name_of_group(user.cgroup_id))) or program_name(user.comm)

@@ -1,6 +1,6 @@
 """Start, loop, stop: the running exporter.
 
-A cycle: wait for an event or the next tick, look at fresh mappings, walk a little further through /proc, run one tick.
+A cycle: wait for an event or the next tick, run one tick. Other threads look for libraries, and serve.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from exporter.host.processes import Processes
 from exporter.kernel.abi import EventKind
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.pipeline.chain_log import ChainLog
-from exporter.probes.search import LibrarySearch, LikelyLibraries
+from exporter.probes.search import LibrarySearch
 from exporter.recording.file import Recording
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,8 @@ COLLECT_SECONDS = 60.0
 RELOAD_SECONDS = 10.0
 # The longest tick that was measured, of a full node on a machine whose hypervisor took its CPUs, was 3.7 s.
 ALIVE_SECONDS = 60.0
+# The first tick comes when what runs already is probed, or after so long.
+FIRST_TICK_SECONDS = 0.5
 _NEVER = 1 << 30
 
 
@@ -74,22 +76,23 @@ class Daemon:
         self._read_config = read_config or (lambda: config)
         self._manager = ServiceManager(os.environ)
         self._stopping = threading.Event()
-        self._has_ticked = False
+        self._is_ready = False
         self._alive_until = math.inf  # until the first tick
         self._next_liveness_check_at = 0.0
         self._ended: set[int] = set()  # processes that the next tick retires
         self._parts = parts = build(config, resources, sinks, only_in=only_in, is_stopping=self._stopping.is_set)
-        self.discovery = parts.discovery
+        self.discovery, self.looks = parts.discovery, parts.looks
         self._reloads = Reloads(self._reload, lambda: parts.own.set(catalog.own.RELOAD_SUCCESS, 0))
         self._wakeups = Wakeups(parts.kernel, resources)
-        search = LibrarySearch(LikelyLibraries(Processes(config.procfs)), self._wakeups.wake)
-        resources.callback(search.close)
-        self._probing = Probing(parts.kernel, parts.discovery, search, self._wakeups, parts.own)
+        search = LibrarySearch(parts.discovery, Processes(config.procfs))
+        self._probing = Probing(parts.kernel, parts.discovery, parts.looks, search, parts.own, wake=self._wakeups.wake)
+        resources.callback(self._probing.close)
         self.server = web_server(
             config,
             parts.own,
+            resources,
             snapshot=parts.snapshots.snapshot,
-            is_ready=lambda: self._has_ticked,
+            is_ready=lambda: self._is_ready,
             is_alive=lambda: time.monotonic() < self._alive_until,
             reload=self._reload_and_wait,
         )
@@ -98,7 +101,8 @@ class Daemon:
         if not wanted_programs.may_probe(config, machine):
             self._probing.disable()
             self._probing.remove()
-        self._probing.look_at_everything(with_search=config.probes.attaches_once)
+        elif config.probes.attaches_once:
+            self._probing.look_at_everything()
 
     def run(self) -> None:
         """Serve and tick until stop()."""
@@ -166,11 +170,14 @@ class Daemon:
 
     def _loop(self) -> None:
         own = self._parts.own
-        next_tick_at = next_collection_at = time.monotonic()
+        next_collection_at = time.monotonic()
+        next_tick_at = next_collection_at + FIRST_TICK_SECONDS
+        has_ticked = False
         while not self._stopping.is_set():
             self._wakeups.wait(next_tick_at)
             started_at, cpu_started_at = time.monotonic(), time.thread_time()
-            is_due = started_at >= next_tick_at
+            is_due = started_at >= next_tick_at or (not has_ticked and self._probing.is_first_walk_over)
+            has_ticked |= is_due
             if is_due:
                 next_tick_at = started_at + self._config.tick_interval_seconds
             self._cycle(is_due=is_due)
@@ -190,7 +197,6 @@ class Daemon:
             self._reloads.run_requested()
             if self._probing.remove_if_disabled():
                 parts.tracking.end_all()
-            self._probing.look_at_fresh_mappings()
             events = self._wakeups.events()
             self._ended.update(event.process for event in events if event.kind is EventKind.PROCESS_ENDED)
             self._probing.resolve_surplus(events)
@@ -208,7 +214,6 @@ class Daemon:
     def _tick(self) -> None:
         """What is done at every interval."""
         parts = self._parts
-        self._probing.step()
         now = time.monotonic()
         if now >= self._next_liveness_check_at:  # exit events may have been lost
             self._next_liveness_check_at = now + self._config.probes.discovery_interval_seconds
@@ -220,8 +225,8 @@ class Daemon:
             parts.recordings.tick(parts.clock.now())
         self._probing.report()
         parts.own.add(catalog.own.TICKS, 1)
-        if not self._has_ticked:
-            self._has_ticked = True
+        if not self._is_ready and self._probing.is_first_walk_over:
+            self._is_ready = True
             self._manager.ready("serving")
         self._manager.alive()
         self._alive_until = time.monotonic() + ALIVE_SECONDS
@@ -248,7 +253,7 @@ class Daemon:
             self._manager.ready("serving")
         logs.set_up(config.log.level, config.log.format)
         self._config = config
-        parts.discovery.interval_seconds = config.probes.discovery_interval_seconds
+        parts.looks.interval_seconds = config.probes.discovery_interval_seconds
         parts.store.ttl_seconds = config.series.ttl_seconds
         parts.sampler.limit = overhead_limit(config, with_returns=parts.with_returns)
         replace_push()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 
 from exporter import catalog
 from exporter.app.self_metrics import report_attachments
-from exporter.app.wakeups import Wakeups
 from exporter.config.probes import AttachKind
 from exporter.kernel.abi import EventKind
 from exporter.kernel.events import KernelEvent
@@ -17,36 +16,58 @@ from exporter.kernel.grace_periods import expedited
 from exporter.kernel.loader import Kernel
 from exporter.own_metrics.store import OwnMetrics
 from exporter.probes.discovery import Discovery
+from exporter.probes.looks import Looks
 from exporter.probes.search import LibrarySearch
 
 log = logging.getLogger(__name__)
 
+FIRST_WALK_SECONDS = 10.0
+
 
 class Probing:
-    """Called from the loop; disable() from any thread."""
+    """Called from the loop; disable() from any thread. wake: called when the first walk is over."""
 
     def __init__(
-        self, kernel: Kernel, discovery: Discovery, search: LibrarySearch, wakeups: Wakeups, own: OwnMetrics
+        self,
+        kernel: Kernel,
+        discovery: Discovery,
+        looks: Looks,
+        search: LibrarySearch,
+        own: OwnMetrics,
+        *,
+        wake: Callable[[], None],
     ) -> None:
         self._kernel = kernel
         self._discovery = discovery
+        self._looks = looks
         self._search = search
-        self._wakeups = wakeups
         self._own = own
+        self._wake = wake
         self._is_on = True
-        self._lost_mappings = 0
+        self._started_at = time.monotonic()
+        looks.on_first_walk = self._on_first_walk
 
-    def look_at_everything(self, *, with_search: bool) -> None:
-        """Probe what processes have mapped. with_search: also what they may map, as nothing will be attached later."""
-        self._discovery.walk_all()
-        if with_search:
-            for library in self._search.found_now():
-                self._discovery.prepare(library)
+    def look_at_everything(self) -> None:
+        """Probe what processes have mapped, and what they may map, before anything else: nothing will be attached later."""
+        self._looks.walk_now()
+        self._search.search_now()
 
     def start(self) -> None:
-        """Search libraries that processes may map, in another thread."""
+        """Look for libraries that processes map, and for those that they may map, in other threads."""
+        if not self._is_on:
+            return
+        self._looks.start()
         if self._discovery.can_prepare:
             self._search.start()
+
+    @property
+    def is_first_walk_over(self) -> bool:
+        """Whether what ran at the start is probed, as far as it could be in FIRST_WALK_SECONDS."""
+        return (
+            not self._is_on
+            or self._looks.is_first_walk_over.is_set()
+            or time.monotonic() - self._started_at > FIRST_WALK_SECONDS
+        )
 
     def disable(self) -> None:
         """Have remove_if_disabled() remove every probe; from any thread or a signal handler."""
@@ -70,39 +91,33 @@ class Probing:
     def remove(self) -> None:
         """Those of the libraries first, then those of the kernel."""
         self._is_on = False
-        self._search.close()
+        self._discovery.disable()
         self._discovery.close()
         self._kernel.detach()
-        self._wakeups.close_mappings()
+        self.close()
         self._own.set(catalog.own.PROBES_ENABLED, 0)
         self.report()
 
-    def look_at_fresh_mappings(self) -> None:
-        """Probe libraries that a process has just mapped, and those that one may map at any time."""
-        for library in self._search.found():
-            self._discovery.prepare(library)
-        mappings = self._wakeups.mappings
-        if mappings is None:
-            return
-        fresh = mappings.drain()
-        for tgid in {mapped.tgid for mapped in fresh}:
-            self._discovery.look_at(tgid)
-        self._discovery.note_use({(mapped.inode, mapped.path) for mapped in fresh})
-        if mappings.lost > self._lost_mappings:
-            self._lost_mappings = mappings.lost
-            self._own.set(catalog.own.LOSSES, self._lost_mappings, "mapping_watch", "ring_full")
-            self._discovery.hurry()
+    def close(self) -> None:
+        """End the threads."""
+        self._search.close()
+        self._looks.close()
 
     def resolve_surplus(self, events: Iterable[KernelEvent]) -> None:
         """Detach attachments whose calls another attachment counts."""
         for event in events:
             if event.kind is EventKind.ATTACHMENT_SURPLUS:
-                self._discovery.resolve_surplus(event.attachment, event.first)
-
-    def step(self) -> None:
-        """Walk a little further through /proc."""
-        self._discovery.step()
+                self._looks.resolve_surplus(event.attachment, event.first)
 
     def report(self) -> None:
         """What is attached, among the exporter's own metrics."""
+        self._own.set(catalog.own.LOSSES, self._looks.lost_mappings, "mapping_watch", "ring_full")
         report_attachments(self._own, self._discovery)
+
+    def _on_first_walk(self) -> None:
+        self._wake()
+        files = len(self._discovery.probed())
+        if files or self._discovery.failures:
+            log.info("probing %d library files of running processes", files)
+        else:
+            log.info("no CUDA or NCCL library in use yet: libraries are probed as soon as a process loads them")

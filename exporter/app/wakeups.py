@@ -1,27 +1,21 @@
-"""What the loop waits for: events of the kernel, fresh mappings, and other threads that want it to go on."""
+"""What the loop waits for: events of the kernel, and other threads that want it to go on."""
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import time
 from contextlib import ExitStack
 
-from exporter.errors import KernelRefused
-from exporter.host.libraries import MARKS
 from exporter.kernel.events import KernelEvent, event_of
 from exporter.kernel.loader import Kernel
-from exporter.kernel.mapping_watch import MappingWatch
 
-log = logging.getLogger(__name__)
-
-# Mappings come in bursts (a process start maps ten files): what is read at once costs one wake-up.
+# Events come in bursts, as when a job starts eight ranks: what is read at once costs one wake-up.
 _COALESCE_SECONDS = 0.01
 
 
 class Wakeups:
-    """mappings: news of fresh executable mappings, None where the kernel refused it or close_mappings() was called."""
+    """One for the loop."""
 
     def __init__(self, kernel: Kernel, resources: ExitStack) -> None:
         self._records: list[bytes] = []
@@ -33,7 +27,6 @@ class Wakeups:
         resources.callback(self._epoll.close)
         for descriptor in (self._ring.fileno(), self._wake_fd):
             self._epoll.register(descriptor, select.EPOLLIN)
-        self.mappings = self._open_mappings(resources)
 
     def wake(self) -> None:
         """End a wait; from any thread or a signal handler."""
@@ -54,23 +47,3 @@ class Wakeups:
         events = [event_of(record) for record in self._records]
         self._records.clear()
         return events
-
-    def close_mappings(self) -> None:
-        """No library is probed any more: fresh mappings are of no interest."""
-        if self.mappings is not None:
-            self.mappings.close()
-            self.mappings = None
-
-    def _open_mappings(self, resources: ExitStack) -> MappingWatch | None:
-        try:
-            mappings = MappingWatch(MARKS)
-        except KernelRefused as error:
-            log.warning(
-                "libraries are found only by scanning /proc, up to one --probes.discovery-interval late: %s",
-                error.one_line(),
-            )
-            return None
-        resources.callback(mappings.close)
-        for fd in mappings.filenos():
-            self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
-        return mappings

@@ -5,15 +5,17 @@ In: Config. Out: a loaded Kernel and the collectors that work; what is missing i
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from exporter import catalog
 from exporter.config import Config
 from exporter.config.probes import ReturnProbes
-from exporter.errors import NotPossibleHere
+from exporter.errors import BadInput, NotPossibleHere
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import SUBJECT_OF
@@ -47,6 +49,7 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
         subjects=loader.subjects_of(wanted, ("pages",) if config.collectors.page_allocations else ()),
         with_launches=config.probes.with_launches,
         with_returns=with_returns,
+        hash_key=hash_key(config.hash_key_file),
     )
     resources.callback(kernel.close)
     _report_failures(kernel, wanted, own)
@@ -57,6 +60,20 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
         frozenset(loader.collector_of(subject) for subject in failed),
         with_returns,
     )
+
+
+def hash_key(file: Path | None) -> bytes:
+    """The key of hashes of communicators, made from the contents of a file of any length. Raises BadInput."""
+    if file is None:
+        return loader.NO_KEY
+    try:
+        secret = file.read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"--nccl.hash-key-file: cannot read {file}: {error.strerror}",
+            remedy="make it readable for the exporter's user",
+        ) from error
+    return hashlib.sha256(secret).digest()[: loader.HASH_KEY_BYTES]
 
 
 def may_probe(config: Config, machine: str) -> bool:

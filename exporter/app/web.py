@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from exporter.config import Config
+from exporter.config.web_file import MAX_FILE_BYTES
+from exporter.host.patient_files import PatientFiles
 from exporter.model import Snapshot
 from exporter.output.web import listeners
 from exporter.output.web.access import AccessControl
@@ -14,10 +17,13 @@ from exporter.output.web.pages import Pages
 from exporter.output.web.server import Server
 from exporter.own_metrics.store import OwnMetrics
 
+FILE_PATIENCE_SECONDS = 0.5
+
 
 def web_server(
     config: Config,
     own: OwnMetrics,
+    resources: ExitStack,
     *,
     snapshot: Callable[[], Snapshot],
     is_ready: Callable[[], bool],
@@ -25,7 +31,9 @@ def web_server(
     reload: Callable[[], Sequence[str]],
 ) -> Server:
     """Listens already; start() serves. Raises BadInput and NotPossibleHere."""
-    access = AccessControl(config.web.config_file)
+    files = PatientFiles(FILE_PATIENCE_SECONDS)
+    resources.callback(files.close)
+    access = AccessControl(config.web.config_file, lambda path: files.read(path, MAX_FILE_BYTES))
     pages = Pages(
         snapshot,
         own,

@@ -23,17 +23,24 @@ from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainSink
 from exporter.clock import Clock
 from exporter.config import Config
+from exporter.errors import ExporterError, KernelRefused
 from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler
+from exporter.host import tenant_reads
 from exporter.host.cgroups import hierarchy_of
-from exporter.host.eh_frame import FrameRules
+from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
 from exporter.host.symbols import Symbols
+from exporter.host.tenant_reads import TenantReads
+from exporter.host.users import uid_of
 from exporter.hostmetrics import host_collectors
 from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.calibration import calibrate
 from exporter.kernel.loader import Kernel
+from exporter.kernel.mapping_watch import MappingWatch
+from exporter.kernel.share_rows import Shares
 from exporter.kernel.stacks import Stacks
 from exporter.kernel.tables import Tables
 from exporter.own_metrics.store import OwnMetrics
@@ -44,20 +51,27 @@ from exporter.pipeline.snapshot import SnapshotBuilder
 from exporter.pipeline.tick import Pipeline
 from exporter.pipeline.workload_tracking import WorkloadTracking
 from exporter.probes.discovery import Discovery
+from exporter.probes.looks import Looks
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.recording.file import RecordedProcess
 from exporter.recording.ring import RowRing
 from exporter.recording.writer import RecordingWriter
 from exporter.series.store import SeriesStore
 from exporter.stacks.collector import RESULTS, StackCollector
+from exporter.text.printable import printable
+from exporter.workloads.machine import machine_container_id
 from exporter.workloads.orchestrators.factory import make_poller
 from exporter.workloads.orchestrators.poller import OrchestratorPoller
+from exporter.workloads.owner import owner_of
+from exporter.workloads.refusals import Refusals
 from exporter.workloads.registry import WorkloadRegistry
 
 if TYPE_CHECKING:
     from exporter.history.recorder import Recorder
 
 log = logging.getLogger(__name__)
+
+STACK_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,7 @@ class ExporterParts:
     kernel: Kernel
     with_returns: bool
     discovery: Discovery
+    looks: Looks
     sampler: AdaptiveSampler
     store: SeriesStore
     tracking: WorkloadTracking
@@ -100,6 +115,7 @@ def build(
     own, clock, processes = OwnMetrics(), Clock(), Processes(config.procfs)
     # When the exporter stops, the last push must hold every call: no later one makes up for it.
     otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
+    owner = partial(_owner, processes)
     loaded = wanted_programs.load(config, own, resources)
     kernel, collectors = loaded.kernel, loaded.collectors
     ring = RowRing() if config.recording.directory is not None and "chains" in collectors else None
@@ -114,11 +130,18 @@ def build(
         kernel,
         processes,
         loaded.apis,
-        config.probes.discovery_interval_seconds,
         with_launches=config.probes.with_launches,
         only_in=only_in,
+        owner_of=owner,
     )
     resources.callback(discovery.close)
+    looks = Looks(
+        discovery,
+        processes,
+        _mapping_watch(),
+        owner,
+        interval_seconds=config.probes.discovery_interval_seconds,
+    )
     history = _history(config, own, clock, collectors)
     recordings = (
         RecordingWriter(config.recording.directory, config.node, ring, lambda: _recorded_processes(processes, tracking))
@@ -132,8 +155,15 @@ def build(
         lambda is_current: own.set(catalog.own.NAMES_SUCCESS, float(is_current)),
     )
     pods = poller.cache if poller else None
+    reader = TenantReader(processes, tenant_reads.PATIENCE_SECONDS)
+    reader.start()
+    own.add(catalog.own.UNANSWERED_READS, 0)
+    reads = TenantReads(reader, owner, lambda: own.add(catalog.own.UNANSWERED_READS, 1))
+    resources.callback(reads.close)
+    machine_id = machine_container_id(processes)
     gpus = GpuSampler(Nvml()) if "device" in collectors else None
     store = SeriesStore(config.series.ttl_seconds, clock.now())
+    refused = Refusals()
     runs = CollectorRuns(own, collectors, loaded.impaired)
     pipeline = Pipeline(
         tables,
@@ -142,7 +172,7 @@ def build(
         read_gpus=_read_gpus(gpus, ring),
         run=runs,
         group_names=GroupNames(
-            *(CgroupLabels(config.node, hierarchy_of(name), pods).culprit_name for name in ("cpu", "blkio"))
+            *(CgroupLabels(config.node, hierarchy_of(name), pods, machine_id).culprit_name for name in ("cpu", "blkio"))
         ),
     )
     stacks = _stack_collector(kernel, tables, processes, own, resources)
@@ -150,7 +180,14 @@ def build(
     tracking = WorkloadTracking(
         pipeline,
         registry=WorkloadRegistry(
-            processes, config.node, config.series.max_workloads, pods, with_engines="engine" in collectors
+            processes,
+            reads,
+            config.node,
+            config.series.max_workloads,
+            pods,
+            with_engines="engine" in collectors,
+            shares=tables.shares,
+            refused=refused,
         ),
         store=store,
         sampler=sampler,
@@ -185,6 +222,7 @@ def build(
         kernel=kernel,
         with_returns=loaded.with_returns,
         discovery=discovery,
+        looks=looks,
         sampler=sampler,
         store=store,
         tracking=tracking,
@@ -198,9 +236,29 @@ def build(
 
 
 def _tables(kernel: Kernel, ring: RowRing | None) -> Tables:
+    shares = Shares(kernel.maps, kernel.request_share)
     if ring is None:
-        return Tables(kernel.maps, kernel.iterate)
-    return Tables(ring.wrap_maps(kernel.maps), ring.wrap_iterator(kernel.iterate))
+        return Tables(kernel.maps, kernel.iterate, shares)
+    return Tables(ring.wrap_maps(kernel.maps), ring.wrap_iterator(kernel.iterate), shares)
+
+
+def _owner(processes: Processes, tgid: int) -> str:
+    """The key of its owner; that of processes that have ended for one that has."""
+    try:
+        return owner_of(processes.cgroup(tgid), uid_of(processes, tgid)).key
+    except ExporterError:
+        return ""
+
+
+def _mapping_watch() -> MappingWatch | None:
+    try:
+        return MappingWatch(MARKS)
+    except KernelRefused as error:
+        log.warning(
+            "libraries are found only by scanning /proc, up to one --probes.discovery-interval late: %s",
+            error.one_line(),
+        )
+        return None
 
 
 def _read_gpus(gpus: GpuSampler | None, ring: RowRing | None) -> Callable[[], Sequence[GpuState]]:
@@ -214,7 +272,7 @@ def _recorded_processes(processes: Processes, tracking: WorkloadTracking) -> dic
     found = {}
     for number, (identity, tgid) in tracking.workloads().items():
         context = process_context(processes, tgid)
-        found[number] = RecordedProcess(identity, tgid, context.cgroup, context.cpus)
+        found[number] = RecordedProcess(identity, tgid, printable(context.cgroup), context.cpus)
     return found
 
 
@@ -238,12 +296,15 @@ def _stack_collector(
         return None
     for result in RESULTS:
         own.add(catalog.own.STACKS, 0, result)
+    reader = TenantReader(processes, STACK_PATIENCE_SECONDS)
     collector = StackCollector(
         tables.read_threads,
         stacks,
-        partial(FrameRules, processes),
-        Symbols(processes),
+        reader.rules_of,
+        Symbols(processes, reader.files),
         lambda result: own.add(catalog.own.STACKS, 1, result),
+        on_idle=reader.end,
     )
     resources.callback(collector.close)
+    resources.callback(reader.close)  # first: the collector may be waiting for it
     return collector

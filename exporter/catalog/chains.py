@@ -37,6 +37,15 @@ SEVERITY = Metric(
     ("cause", "effect"),
     "Severity of the open causal chain: 1 low, 2 medium, 3 high, 4 critical; 0 once it is resolved.",
 )
+LOST = Metric(
+    "gpustall_chain_lost_ratio",
+    "gpustall.chain.lost",
+    "1",
+    Kind.GAUGE,
+    ("cause", "effect"),
+    "Share of its time that a workload loses to the cause of the open causal chain, at its worst: what the severity is"
+    " of, as of its opening or last escalation; 0 once it is resolved.",
+)
 INFO = Metric(
     "gpustall_chain_info",
     "gpustall.chain.info",
@@ -61,9 +70,10 @@ METRICS = (
     ESCALATIONS,
     ACTIVE,
     SEVERITY,
+    LOST,
     INFO,
     COLD_START,
 )
 
-LEVELS = (ACTIVE, SEVERITY)
+LEVELS = (ACTIVE, SEVERITY, LOST)
 """For several processes of one workload the highest value is exported, not the sum."""

@@ -67,7 +67,8 @@ ATTACH_FAILURES = _own(
     Kind.COUNTER,
     ("library", "reason"),
     "Library files that could not be probed, by reason: malformed, denied, vanished, hidden behind a later copy on"
-    " an overlay, refused by the kernel, frozen (loaded after startup, with --probes.attach-once), or without a wanted symbol.",
+    " an overlay, refused by the kernel, frozen (loaded after startup, with --probes.attach-once), without a wanted symbol,"
+    " beyond its owner's share, on a user's file system, or unanswered.",
 )
 SURPLUS_ATTACHMENTS = _own(
     "surplus_attachments",
@@ -76,6 +77,14 @@ SURPLUS_ATTACHMENTS = _own(
     ("library",),
     "Attachments whose calls another attachment had already counted, because both were on one file or a call passed"
     " through two files; each call was counted once.",
+)
+UNANSWERED_READS = _own(
+    "unanswered_reads",
+    "{read}",
+    Kind.COUNTER,
+    (),
+    "Reads of the environment or the programs of a new process that were given up, because they were not answered; its"
+    " rank and engine may stay unknown.",
 )
 UNREADABLE_PROCESSES = _own(
     "unreadable_processes",
@@ -95,6 +104,14 @@ LOSSES = _own(
     ("program", "reason"),
     "Dropped records: what the kernel programs could not record, by program and reason; `recursion` counts program"
     " runs that the kernel itself skipped.",
+)
+REFUSED = _own(
+    "refused",
+    "{refusal}",
+    Kind.COUNTER,
+    ("resource", "owner"),
+    "What owners of processes were refused because others need room, by resource and by owner (a container or a user):"
+    " rows of a kernel table, workloads, labels that another owner has, series of error codes, infos.",
 )
 HEALED_SWITCHES = _own(
     "healed_switches",
@@ -272,11 +289,13 @@ EXPORTER_METRICS = (
     ATTACHED_FUNCTIONS,
     ATTACH_FAILURES,
     SURPLUS_ATTACHMENTS,
+    UNANSWERED_READS,
     UNREADABLE_PROCESSES,
     TRACKED_PROCESSES,
     MAP_ENTRIES,
     MAP_CAPACITY,
     LOSSES,
+    REFUSED,
     HEALED_SWITCHES,
     ACCOUNTING_ERROR,
     TICK_DURATION,

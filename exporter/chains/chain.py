@@ -61,11 +61,13 @@ class Chain:
 
     id: 32 hexadecimal digits, a trace id as well. Times are of CLOCK_MONOTONIC. began_ns: onset; opened_ns: detection.
     resolved_ns: 0 while the chain is open.
+    severity, slowdown, lost_share, contribution, shares, culprits, peer: of its worst time, from the onset or an escalation while
+    it stayed as severe. So they belong together: the severity is that of the lost share.
     slowdown: of a step against its baseline, 1.0 for twice as long; None without a rhythm of steps or while none ends.
-    usual_step_ns: the baseline; 0 without a rhythm. lost_share: of the wall time since the onset, lost beyond the baseline.
-    contribution: share of that with this cause. shares: the same of every cause, largest first. culprits: programs that the time
-    of this cause is charged to, with their shares, largest first. lost_ns: growth of gpustall_lost_seconds_total under this cause
-    since the onset; 0 for a cause that lost time is not charged to.
+    usual_step_ns: the baseline; 0 without a rhythm. lost_share: of the wall time, lost to this cause beyond the baseline.
+    contribution: share of all that was lost with this cause. shares: the same of every cause, largest first; they add up to 1 at
+    most. culprits: programs that the time of this cause is charged to, with their shares, largest first.
+    lost_ns: growth of gpustall_lost_seconds_total under this cause since the onset; 0 for one that no lost time is charged to.
     peer: the rank that is waited for, "" without one. detail: more about the cause, in words: how a process ended, why a GPU's
     clocks are held down; "" without any.
     is_chronic: there was no better time since the process was first seen.

@@ -260,7 +260,7 @@ class Engine:
             process=number,
             cause=wrong.cause,
             effect=wrong.effect,
-            severity=severity_of(wrong.cause, 1.0, 1.0),
+            severity=severity_of(wrong.cause, 1.0),
             began_ns=wrong.since_ns,
             opened_ns=now_ns,
             updated_ns=now_ns,

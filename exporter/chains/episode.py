@@ -20,9 +20,9 @@ from exporter.chains.thresholds import (
     LASTING_CHANGE_NS,
     LASTING_CHANGE_STEPS,
     LASTING_NS,
-    MAIN_SHARE,
     OVER_SHARE,
-    RECENT_NS,
+    WINDOW_NS,
+    WORSE_NS,
 )
 from exporter.chains.verdict import OF_THE_JOB, Findings, Verdict
 from exporter.chains.window import Level
@@ -54,16 +54,16 @@ class Episode:
         self._late_before = before.late if before else 0.0
         self._is_on_top = is_on_top
         self._rest_ns = rest_ns
-        self._core = Span(began, past.last)  # while it is as severe as over the whole episode
+        self._worst = Span(began, past.last)  # from its onset or its last escalation, while it stays as severe
         self._calm_since_ns = 0
 
     def follow(self, waited: Waited, *, is_alone: bool) -> Transition | None:
         """Update at a tick. is_alone: no other chain of the process is open."""
         past, chain, now_ns = self._past, self.chain, self._past.last.now_ns
         whole = Span(self._began, past.last)
-        recent = min(past.recent(), whole, key=lambda span: span.wall_ns)
+        recent = self._recent(whole)
         if self._is_calm(recent, waited, is_alone=is_alone):
-            self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, self._core.now.now_ns)
+            self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, self._worst.now.now_ns)
             if now_ns - self._calm_since_ns >= max(CALM_NS, 2 * past.pace_ns, self._rest_ns):
                 return self.resolve(self._calm_since_ns, End.RECOVERED)
             return None
@@ -86,13 +86,13 @@ class Episode:
         past = self._past
         if recent.late_share < past.allowed(past.usual.spread):
             return True
-        found, core = self._find(recent, waited), self._find(self._core, waited)
+        found, worst = self._find(recent, waited), self._find(self._worst, waited)
         if self.chain.cause in HOST_CAUSES and (self._is_on_top or not is_alone):
             # By its own cause alone: other chains may have opened or ended since, and have changed the pace.
-            slower = min(found.pace / core.pace, 1.0) if core.pace > 0 else 1.0
-            least = FADED_SHARE * slower * verdict.part_of(self.chain.cause, core)
+            slower = min(found.pace / worst.pace, 1.0) if worst.pace > 0 else 1.0
+            least = FADED_SHARE * slower * verdict.part_of(self.chain.cause, worst)
             return verdict.part_of(self.chain.cause, found) < least
-        if recent.late_beyond(self._late_before) < FADED_SHARE * self._core.late_beyond(self._late_before):
+        if recent.late_beyond(self._late_before) < FADED_SHARE * self._worst.late_beyond(self._late_before):
             return True
         return is_alone and verdict.part_of(self.chain.cause, found) < OVER_SHARE * found.total
 
@@ -101,57 +101,75 @@ class Episode:
         late_before = self._late_before
         is_young = self._past.first.now_ns <= whole.then.now_ns and whole.late_ns >= LASTING_NS
         if is_young and not self.chain.is_chronic:
+            is_first = self._worst.then is self._began
             self._began = self._past.onset(self._began, self.chain.opened_ns, late_before)
-            whole, self._core = Span(self._began, whole.now), Span(self._began, self._core.now)
-        if self.chain.is_chronic or change_point.likelihood(whole, late_before) >= change_point.likelihood(
-            self._core, late_before
+            whole = Span(self._began, whole.now)
+            self._worst = Span(self._began, self._worst.now) if is_first else self._worst
+        longer = Span(self._worst.then, whole.now)
+        if self.chain.is_chronic or change_point.likelihood(longer, late_before) >= change_point.likelihood(
+            self._worst, late_before
         ):
-            self._core = whole
+            self._worst = longer
         return whole
 
     def _update_figures(self, whole: Span, waited: Waited, *, is_alone: bool) -> Transition | None:
         """The chain with its current figures."""
-        chain = self.chain
-        found, now = self._find(whole, waited), self._find(self._past.recent(RECENT_NS), waited)
+        before = self.chain
+        found = self._find(whole, waited)
         reason = verdict.judge(found)
-        if is_alone and chain.cause in OF_THE_JOB and reason is not None and reason.cause in HOST_CAUSES:
+        if is_alone and before.cause in OF_THE_JOB and reason is not None and reason.cause in HOST_CAUSES:
             return self._replace_cause(whole, found, reason)
-        is_explained = reason is not None and (chain.cause not in OF_THE_JOB or reason.cause is chain.cause)
-        contribution = verdict.contribution_of(chain.cause, reason) if reason and is_explained else chain.contribution
-        lost_share = summary.lost_share(now, chain.cause)
-        severity = verdict.severity_of(chain.cause, lost_share, max(contribution, MAIN_SHARE))
-        if chain.is_chronic:
-            severity = min(severity, Severity.MEDIUM)
-        core = self._find(self._core, waited)
+        chain, latest = self._at_worst(self._worst, waited), self._recent(whole, WORSE_NS)
+        worse = self._at_worst(latest, waited)
+        if worse.severity > max(chain.severity, before.severity):
+            self._worst, chain = latest, worse
+        if chain.severity < before.severity:
+            chain = before  # the figures of its severity
         self.chain = replace(
             chain,
-            severity=max(severity, chain.severity),
             began_ns=whole.then.now_ns,
             updated_ns=whole.now.now_ns,
-            slowdown=summary.slowdown(core),
-            lost_share=summary.lost_share(core, chain.cause),
-            contribution=contribution,
-            shares=reason.shares if reason and is_explained else chain.shares,
-            culprits=chain.culprits if chain.cause in OF_THE_JOB else summary.culprits(whole, chain.cause),
             lost_ns=summary.lost_ns(whole, chain.cause),
-            peer=reason.peer if reason and reason.peer else chain.peer,
         )
-        return Transition(Change.ESCALATED, self.chain) if severity > chain.severity else None
+        return Transition(Change.ESCALATED, self.chain) if chain.severity > before.severity else None
+
+    def _recent(self, whole: Span, least_ns: int = WINDOW_NS) -> Span:
+        return min(self._past.recent(least_ns), whole, key=lambda span: span.wall_ns)
+
+    def _at_worst(self, span: Span, waited: Waited) -> Chain:
+        """The chain if this is its worst time: its severity and its shares are of the same span."""
+        chain, found = self.chain, self._find(span, waited)
+        reason = verdict.judge(found)
+        if reason is not None and chain.cause in OF_THE_JOB and reason.cause is not chain.cause:
+            reason = None  # its shares are those of its opening: what the job does is not read at every tick
+        contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
+        lost_share = summary.lost_share(found, chain.cause, contribution)
+        severity = verdict.severity_of(chain.cause, lost_share)
+        return replace(
+            chain,
+            severity=min(severity, Severity.MEDIUM) if chain.is_chronic else severity,
+            slowdown=summary.slowdown(found),
+            lost_share=lost_share,
+            contribution=contribution,
+            shares=summary.parts_of_whole(chain.cause, reason.shares) if reason else chain.shares,
+            culprits=chain.culprits if chain.cause in OF_THE_JOB else summary.culprits(span, chain.cause),
+            peer=reason.peer if reason and reason.cause is chain.cause else chain.peer,
+        )
 
     def _replace_cause(self, whole: Span, found: Findings, reason: Verdict) -> Transition:
         """The host was ruled out too soon: its lost time explains the episode by now. It stays the same chain."""
-        lost_share = summary.lost_share(found, reason.cause)
-        severity = verdict.severity_of(reason.cause, lost_share, reason.contribution)
+        lost_share = summary.lost_share(found, reason.cause, reason.contribution)
+        self._worst = whole
         self.chain = replace(
             self.chain,
             cause=reason.cause,
             effect=reason.effect,
-            severity=max(severity, self.chain.severity),
+            severity=verdict.severity_of(reason.cause, lost_share),
             updated_ns=whole.now.now_ns,
             slowdown=summary.slowdown(found),
             lost_share=lost_share,
             contribution=reason.contribution,
-            shares=reason.shares,
+            shares=summary.parts_of_whole(reason.cause, reason.shares),
             culprits=summary.culprits(whole, reason.cause),
             lost_ns=summary.lost_ns(whole, reason.cause),
             detail="",

@@ -5,31 +5,47 @@ In: a Transition, and what is known of its process. Out: a ChainEvent, which con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Change, Effect, End, Severity, Transition
 from exporter.chains.remedies import ProcessContext, remedy_of
 from exporter.clock import Moment
 from exporter.model import Identity
+from exporter.text import untrusted
+from exporter.text.figures import percent
+from exporter.text.printable import printable
 from exporter.units import seconds
 
 _KEYS = {"tgid": "pid", "culprit_tgids": "culprit_pids"}
 """Fields whose names in documents are those that users know."""
 _FIELDS = {key: field for field, key in _KEYS.items()}
 
+TIME_NS_MAX: Final = (1 << 63) - 1
+"""Limit of a time of day or a length: until the year 2262."""
+_MEMBERS_MAX: Final = 64
+_PARTS_MAX: Final = 256  # names with their shares
+_LINES_MAX: Final = 256
+_PROCESSES_MAX: Final = 4096
+_TGID_MAX: Final = 1 << 22  # PID_MAX_LIMIT
+_PATH_CHARACTERS: Final = 5120  # PATH_MAX, and a command around it
+
 Parts = tuple[tuple[str, float], ...]
 """Names with their shares of one, largest first."""
 
 
 class ChainProcess(NamedTuple):
-    """The process of a chain, as it was at a transition or when its threads were sampled: it may have ended since."""
+    """The process of a chain, as it was at a transition or when its threads were sampled: it may have ended since.
+
+    charged_since_ns: since when time is charged to each culprit, CLOCK_MONOTONIC.
+    """
 
     identity: Identity | None
     tgid: int
     culprit_tgids: tuple[int, ...]
+    charged_since_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,8 @@ class ChainEvent:
 
     duration_ns: from the begin of the chain to its end, or to this event; measured by CLOCK_MONOTONIC.
     identity: None until the labels of the process are known. tgid: 0 if the process is not in the exporter's pid namespace.
+    start_ticks, culprit_start_ticks: when these processes were started, in clock ticks since boot, as in /proc/PID/stat; 0 if not
+    known, as in events of older versions. Ids are reused: a process is its id and its start.
     evidence: lines of text, only of Change.EVIDENCE: where threads are stuck, and their callers.
     The other fields are those of Chain, ProcessContext and Remedy.
     """
@@ -67,6 +85,8 @@ class ChainEvent:
     commands: tuple[str, ...]
     evidence: tuple[str, ...] = ()
     detail: str = ""
+    start_ticks: int = 0
+    culprit_start_ticks: tuple[int, ...] = ()
 
     @classmethod
     def from_transition(
@@ -100,25 +120,33 @@ class ChainEvent:
             end=chain.end,
             identity=identity,
             tgid=context.tgid,
-            cgroup=context.cgroup,
+            cgroup=printable(context.cgroup),
             culprit_tgids=context.culprit_tgids,
             remedy=remedy.what,
             commands=remedy.commands,
             evidence=evidence,
             detail=chain.detail,
+            start_ticks=context.start_ticks,
+            culprit_start_ticks=context.culprit_start_ticks,
         )
 
     @property
+    def lost_at_worst(self) -> str:
+        """`up to 46 %`: the share is of the worst time, not of all since the onset. `100 %` of a job that stands still."""
+        share = percent(self.lost_share)
+        return share if self.lost_share >= 1 or self.cause is Cause.COLD_START else f"up to {share}"
+
+    @property
     def sentence(self) -> str:
-        """`cpu_contention: steps take 1.9 times as long, 46% of the time is lost, 97% of it to stress-ng`."""
+        """`cpu_contention: up to 46 % of the time is lost to it, steps take 1.9 times as long, culprit stress-ng (97 %)`."""
         facts = []
+        if self.lost_share:
+            facts.append(f"{self.lost_at_worst} of the time is lost to it")
         if self.slowdown is not None:
             facts.append(f"steps take {1 + self.slowdown:.1f} times as long")
-        if self.lost_share:
-            facts.append(f"{self.lost_share:.0%} of the time is lost")
         if self.culprits:
             culprit, part = self.culprits[0]
-            facts.append(f"{part:.0%} of it to {culprit}")
+            facts.append(f"culprit {culprit} ({percent(part)})")
         if self.peer:
             facts.append(f"rank {self.peer} is late")
         if self.detail:
@@ -151,25 +179,42 @@ class ChainEvent:
         return {_KEYS.get(name, name): value for name, value in found.items()}
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The event that became this document. Raises KeyError, TypeError or ValueError for anything else."""
-        known = {_FIELDS.get(key, key): value for key, value in document.items()}
-        known["severity"] = str(known["severity"])
-        known |= {
-            "change": Change(known["change"]),
-            "cause": Cause(known["cause"]),
-            "effect": Effect(known["effect"]),
-            "severity": Severity[known["severity"].upper()],
-            "shares": _parts(known["shares"]),
-            "culprits": _parts(known["culprits"]),
-            "end": End(known["end"]) if known["end"] else None,
-            "identity": Identity(**known["identity"]) if known["identity"] else None,
-            "culprit_tgids": tuple(map(int, known["culprit_tgids"])),
-            "commands": tuple(map(str, known["commands"])),
-            "evidence": tuple(map(str, known.get("evidence", ()))),
-            "detail": str(known.get("detail", "")),
-        }
-        return cls(**known)
+    def from_document(cls, document: Any) -> Self:
+        """The event that became this document, its text printable and bounded. Raises ValueError for anything else."""
+        known = {_FIELDS.get(key, key): value for key, value in untrusted.mapping(document, _MEMBERS_MAX).items()}
+        if unknown := known.keys() - cls.__slots__:
+            raise untrusted.Untrusted(f"unknown fields: {untrusted.text(', '.join(sorted(unknown)))}")
+        of = partial(untrusted.member, known)
+        end = of("end")
+        return cls(
+            change=Change(untrusted.word(of("change"))),
+            at_unix_ns=untrusted.count(of("at_unix_ns"), TIME_NS_MAX),
+            chain_id=untrusted.text(of("chain_id")),
+            cause=Cause(untrusted.word(of("cause"))),
+            effect=Effect(untrusted.word(of("effect"))),
+            severity=_severity(of("severity")),
+            began_unix_ns=untrusted.count(of("began_unix_ns"), TIME_NS_MAX),
+            duration_ns=untrusted.count(of("duration_ns"), TIME_NS_MAX),
+            slowdown=None if of("slowdown") is None else untrusted.number(of("slowdown")),
+            usual_step_ns=round(untrusted.number(of("usual_step_ns"))),
+            lost_share=untrusted.number(of("lost_share")),
+            contribution=untrusted.number(of("contribution")),
+            shares=_parts(of("shares")),
+            culprits=_parts(of("culprits")),
+            peer=untrusted.text(of("peer")),
+            is_chronic=untrusted.switch(of("is_chronic")),
+            end=End(untrusted.word(end)) if end else None,
+            identity=Identity.from_document(of("identity")),
+            tgid=untrusted.count(of("tgid"), _TGID_MAX),
+            cgroup=untrusted.text(of("cgroup"), _PATH_CHARACTERS),
+            culprit_tgids=untrusted.counts(of("culprit_tgids"), _PROCESSES_MAX),
+            remedy=untrusted.text(of("remedy"), untrusted.LINE_CHARACTERS),
+            commands=_lines(of("commands"), _PATH_CHARACTERS),
+            evidence=_lines(known.get("evidence", ()), untrusted.LINE_CHARACTERS),
+            detail=untrusted.text(known.get("detail", ""), untrusted.LINE_CHARACTERS),
+            start_ticks=untrusted.count(known.get("start_ticks", 0)),
+            culprit_start_ticks=untrusted.counts(known.get("culprit_start_ticks", ()), _PROCESSES_MAX),
+        )
 
 
 class ChainSink(Protocol):
@@ -180,4 +225,16 @@ class ChainSink(Protocol):
 
 
 def _parts(pairs: Any) -> Parts:
-    return tuple((str(name), float(part)) for name, part in pairs)
+    found = (untrusted.sequence(pair, length=2) for pair in untrusted.sequence(pairs, _PARTS_MAX))
+    return tuple((untrusted.text(name), untrusted.number(part)) for name, part in found)
+
+
+def _lines(lines: Any, characters_max: int) -> tuple[str, ...]:
+    return tuple(untrusted.text(line, characters_max) for line in untrusted.sequence(lines, _LINES_MAX))
+
+
+def _severity(name: Any) -> Severity:
+    try:
+        return Severity[untrusted.word(name).upper()]
+    except KeyError:
+        raise untrusted.Untrusted("unknown severity") from None

@@ -1,33 +1,44 @@
 """What to do about a cause: one or two sentences, and commands to paste that carry the real process ids, CPUs and cgroup.
 
 In: a Chain and the context of its process. Out: text. Nothing is run.
+
+A tenant chooses the names of programs and control groups. No command carries the name of a program: a process is given by its id,
+and the first command shows when it started, since ids are reused. The path of a control group is one quoted word. Nothing is a
+pattern that a name could match.
 """
 
 from __future__ import annotations
 
-import shlex
-from typing import NamedTuple
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from exporter.accounting.culprits import HYPERVISOR, OTHER, OUTSIDE
 from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Chain
+from exporter.text.printable import printable
+from exporter.text.shell import shell_word
 
 
 class ProcessContext(NamedTuple):
     """What commands need to know of a process.
 
-    tgid: 0 if the process is not in the exporter's pid namespace. cgroup: path below /sys/fs/cgroup, "" if unknown.
-    cpus: CPUs it may run on, such as `0-3,8`. culprit_tgids: processes of the culprits, where they are known.
+    tgid: 0 if the process is not in the exporter's pid namespace. cgroup: path below /sys/fs/cgroup, "" if unknown; bytes that
+    are no UTF-8 as lone surrogates. cpus: CPUs it may run on, such as `0-3,8`. culprit_tgids: processes of the culprits, where
+    they are known. start_ticks, culprit_start_ticks: when these were started, as in /proc/PID/stat; 0 if not known.
     """
 
     tgid: int = 0
     cgroup: str = ""
     cpus: str = ""
     culprit_tgids: tuple[int, ...] = ()
+    start_ticks: int = 0
+    culprit_start_ticks: tuple[int, ...] = ()
 
 
 class Remedy(NamedTuple):
-    """what: advice in one or two sentences. commands: first to check, then to act."""
+    """what: advice in one or two sentences. commands: lines for a shell, first to check, then to act."""
 
     what: str
     commands: tuple[str, ...]
@@ -35,26 +46,51 @@ class Remedy(NamedTuple):
 
 def remedy_of(chain: Chain, context: ProcessContext) -> Remedy:
     """The remedy for the cause of a chain."""
-    return _REMEDIES[chain.cause](chain, _Arguments(context))
+    remedy = _REMEDIES[chain.cause](chain, _Arguments(context))
+    return remedy._replace(what=printable(remedy.what))
+
+
+_CPU_LIST: Final = re.compile(r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*")
+_COMMAND_CHARACTERS_MAX: Final = 1000
+_UNKNOWN_CGROUP: Final = "/CGROUP"
 
 
 class _Arguments:
     """Arguments of commands; a value that is not known stays a placeholder in capitals."""
 
     def __init__(self, context: ProcessContext) -> None:
-        self.tgid = str(context.tgid) if context.tgid else "PID"
-        self.cpus = context.cpus or "CPUS"
-        self.cgroup = context.cgroup or "CGROUP"
-        self.culprits = ",".join(map(str, context.culprit_tgids)) or "CULPRIT_PID"
+        self.tgid = str(context.tgid) if context.tgid > 0 else "PID"
+        self.cpus = context.cpus if _CPU_LIST.fullmatch(context.cpus) else "CPUS"
+        self._cgroup = context.cgroup if _is_below_the_root(context.cgroup) else _UNKNOWN_CGROUP
+        self.culprits = ",".join(str(tgid) for tgid in context.culprit_tgids if tgid > 0) or "CULPRIT_PID"
+
+    def show(self, *files: str) -> str:
+        """Prints files of the process's control group. A placeholder stands for a path that would be cut in the history."""
+        command = _cat(self._cgroup, files)
+        return command if len(command) <= _COMMAND_CHARACTERS_MAX else _cat(_UNKNOWN_CGROUP, files)
+
+    def started(self, columns: str) -> str:
+        """Shows the culprits, and when each was started."""
+        return f"ps -o pid,lstart,{columns} -p {self.culprits}"
+
+
+def _cat(cgroup: str, files: Sequence[str]) -> str:
+    return "cat " + " ".join(shell_word(f"/sys/fs/cgroup{cgroup}/{file}") for file in files)
+
+
+def _is_below_the_root(path: str) -> bool:
+    """Whether a path leads to a control group below the root: that of a group outside a namespace begins with `/..`."""
+    return path.startswith("/") and posixpath.normpath(path) == path
 
 
 _CULPRIT_NAMES = {OUTSIDE: "A process outside this pod", OTHER: "Another program"}
+_PLAIN_NAME: Final = re.compile(r"[\w.:@+/-]+(?: \([a-z]+\))*")
 
 
 def _culprit(chain: Chain) -> str:
-    """The largest culprit as the subject of a sentence."""
+    """The largest culprit as the subject of a sentence. A name that is not plain is quoted: it may read like a command."""
     name = largest_culprit(chain.culprits) or OTHER
-    return _CULPRIT_NAMES.get(name, name)
+    return _CULPRIT_NAMES.get(name) or (name if _PLAIN_NAME.fullmatch(name) else shell_word(name))
 
 
 def _contention(chain: Chain, args: _Arguments) -> Remedy:
@@ -67,7 +103,7 @@ def _contention(chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
         f"{_culprit(chain)} is using the job's CPUs. Pin it elsewhere, lower its priority, or give the job dedicated CPUs.",
         (
-            f"ps -o pid,psr,pcpu,cgroup,args -p {args.culprits}",
+            args.started("psr,pcpu,cgroup,args"),
             f"taskset -acp {args.cpus} {args.tgid}",
             f"renice -n 19 -p {args.culprits.replace(',', ' ')}",
         ),
@@ -90,7 +126,7 @@ def _quota(_chain: Chain, args: _Arguments) -> Remedy:
     return Remedy(
         "The job has used up its CPU quota and is throttled. Raise the cgroup's CPU limit, or remove it.",
         (
-            f"cat /sys/fs/cgroup{args.cgroup}/cpu.max /sys/fs/cgroup{args.cgroup}/cpu.stat",
+            args.show("cpu.max", "cpu.stat"),
             "kubectl get pod POD -o jsonpath='{.spec.containers[*].resources.limits.cpu}'",
         ),
     )
@@ -104,13 +140,14 @@ def _irq(_chain: Chain, args: _Arguments) -> Remedy:
 
 
 def _block_io(chain: Chain, args: _Arguments) -> Remedy:
-    if name := largest_culprit(chain.culprits):
+    if chain.culprits:
         return Remedy(
             f"{_culprit(chain)} is using the disk that the job reads. Move one of them to another disk, or limit the other"
             " program's I/O.",
             (
                 "pidstat -d 1 3",
-                f"ionice -c 3 -p $(pgrep -d ' ' -x {shlex.quote(name)})",
+                args.started("cgroup,args"),
+                f"ionice -c 3 -p {args.culprits.replace(',', ' ')}",
                 "iostat -xz 1 3",
             ),
         )
@@ -119,7 +156,7 @@ def _block_io(chain: Chain, args: _Arguments) -> Remedy:
         (
             "iostat -xz 1 3",
             f"grep . /proc/{args.tgid}/io",
-            f"cat /sys/fs/cgroup{args.cgroup}/io.max /sys/fs/cgroup{args.cgroup}/io.pressure",
+            args.show("io.max", "io.pressure"),
         ),
     )
 
@@ -129,8 +166,8 @@ def _reclaim(_chain: Chain, args: _Arguments) -> Remedy:
         "The job's cgroup or the machine is out of free memory, so each allocation first reclaims pages (direct reclaim). Raise"
         " the memory limit, or use less memory.",
         (
-            f"cat /sys/fs/cgroup{args.cgroup}/memory.max /sys/fs/cgroup{args.cgroup}/memory.current",
-            f"cat /sys/fs/cgroup{args.cgroup}/memory.pressure",
+            args.show("memory.max", "memory.current"),
+            args.show("memory.pressure"),
             "grep -E 'MemAvailable|Swap' /proc/meminfo",
         ),
     )
@@ -142,7 +179,7 @@ def _major_fault(_chain: Chain, args: _Arguments) -> Remedy:
         " Raise the memory limit, use less memory, or copy the files into memory.",
         (
             f"grep -E 'VmSwap|RssFile' /proc/{args.tgid}/status",
-            f"cat /sys/fs/cgroup{args.cgroup}/memory.max /sys/fs/cgroup{args.cgroup}/memory.stat",
+            args.show("memory.max", "memory.stat"),
         ),
     )
 
@@ -181,7 +218,7 @@ def _network(_chain: Chain, args: _Arguments) -> Remedy:
 def _peer(chain: Chain, _args: _Arguments) -> Remedy:
     return Remedy(
         f"This rank waits for rank {chain.peer}. Check the chains of rank {chain.peer}.",
-        (f"gpu-stall-exporter explain --workload rank={chain.peer}",),
+        (f"gpu-stall-exporter explain --workload={shell_word(f'rank={chain.peer}')}",),
     )
 
 
@@ -234,7 +271,7 @@ def _oom_killed(_chain: Chain, args: _Arguments) -> Remedy:
         "The OOM killer ended the process because its cgroup or the machine was out of memory. Raise the memory limit, start"
         " fewer workers, or prefetch less.",
         (
-            f"cat /sys/fs/cgroup{args.cgroup}/memory.max /sys/fs/cgroup{args.cgroup}/memory.events",
+            args.show("memory.max", "memory.events"),
             "dmesg -T | grep -i 'out of memory' -A3 | tail",
             "kubectl get pod POD -o jsonpath='{.spec.containers[*].resources.limits.memory}'",
         ),
@@ -256,7 +293,7 @@ def _leak(chain: Chain, args: _Arguments) -> Remedy:
         " of losses that are not detached.",
         (
             f"py-spy dump --pid {args.tgid}",
-            "torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot('leak.pickle')  # in the job",
+            "# in the job: torch.cuda.memory._record_memory_history(); torch.cuda.memory._dump_snapshot('leak.pickle')",
         ),
     )
 
@@ -266,7 +303,7 @@ def _pageable(_chain: Chain, args: _Arguments) -> Remedy:
         "The job copies pageable memory to or from the GPU, which blocks until the copy is done. Pin the memory, and use"
         " non-blocking copies.",
         (
-            "DataLoader(..., pin_memory=True); tensor.to(device, non_blocking=True)  # in the job",
+            "# in the job: DataLoader(..., pin_memory=True); tensor.to(device, non_blocking=True)",
             f"py-spy dump --pid {args.tgid}",
         ),
     )
@@ -339,7 +376,7 @@ def _paused(_chain: Chain, args: _Arguments) -> Remedy:
         "The job was stopped by a signal, a debugger or the cgroup freezer. Find out which, and resume it.",
         (
             f"grep -E 'State|TracerPid' /proc/{args.tgid}/status",
-            f"cat /sys/fs/cgroup{args.cgroup}/cgroup.freeze",
+            args.show("cgroup.freeze"),
             f"kill -CONT {args.tgid}",
         ),
     )

@@ -124,7 +124,7 @@ class Standstill:
             process=self._process,
             cause=cause,
             effect=effect,
-            severity=severity_of(cause, 1.0, 1.0),
+            severity=severity_of(cause, 1.0),
             began_ns=began_ns,
             opened_ns=seen.now_ns,
             updated_ns=seen.now_ns,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from exporter.accounting.culprits import NO_CULPRIT
 from exporter.causes import HOST_CAUSES, Cause, largest_first
 from exporter.chains.chain import Chain, Severity
@@ -16,8 +18,8 @@ def opened(
     chain_id: str, process: int, span: Span, found: Findings, reason: Verdict, *, usual_step_ns: float, is_chronic: bool
 ) -> Chain:
     """The chain of a span with this reason."""
-    share = lost_share(found, reason.cause)
-    severity = severity_of(reason.cause, share, reason.contribution)
+    share = lost_share(found, reason.cause, reason.contribution)
+    severity = severity_of(reason.cause, share)
     return Chain(
         id=chain_id,
         process=process,
@@ -31,7 +33,7 @@ def opened(
         usual_step_ns=round(usual_step_ns),
         lost_share=share,
         contribution=reason.contribution,
-        shares=reason.shares,
+        shares=parts_of_whole(reason.cause, reason.shares),
         culprits=reason.culprits or culprits(span, reason.cause),
         peer=reason.peer,
         detail=reason.detail,
@@ -40,10 +42,24 @@ def opened(
     )
 
 
-def lost_share(found: Findings, cause: Cause) -> float:
-    """Share of wall time that the host lost, or, where the host is not the reason, that steps took longer."""
-    of_the_host = cause in HOST_CAUSES
-    return min(max(found.lost_of_all if of_the_host else found.total, 0.0), 1.0)
+def lost_share(found: Findings, cause: Cause, contribution: float) -> float:
+    """Share of wall time lost to the cause. contribution: its share of what the host lost, or, where the host is not the reason,
+    of what steps took longer.
+    """
+    whole = found.lost_of_all if cause in HOST_CAUSES else found.total
+    return min(max(whole, 0.0), 1.0) * min(contribution, 1.0)
+
+
+def parts_of_whole(cause: Cause, shares: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """Shares that add up to 1 at most, that of the chain's cause first: a rank also sleeps while it waits for another one."""
+    left = 1.0
+    parts: list[tuple[str, float]] = []
+    for name, share in sorted(shares, key=lambda one: (one[0] != cause.value, -one[1])):
+        part = min(share, left)
+        left -= part
+        if part > 0:
+            parts.append((name, part))
+    return tuple(sorted(parts, key=lambda one: -one[1]))
 
 
 def slowdown(found: Findings) -> float | None:

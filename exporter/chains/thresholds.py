@@ -186,8 +186,8 @@ COLD_NS = NANOSECONDS
 SEVERITY_SHARES = (0.05, 0.10, 0.25, 0.50)
 """Lower bounds of the lost share: low, medium, high, critical."""
 
-RECENT_NS = 2 * NANOSECONDS
-"""Span that the current severity is taken of."""
+WORSE_NS = 10 * NANOSECONDS
+"""A chain becomes worse when its last ten seconds are: a page for two bad seconds of a minute would say more than they cost."""
 
 OVER_SHARE = 0.2
 """When the cause of the chain explains less than this share while the job is still slow: the episode is over, and what keeps the

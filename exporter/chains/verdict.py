@@ -374,12 +374,11 @@ def is_certain_phase(found: Findings) -> bool:
     return not may_be_same or found.wall_ns >= EVIDENT_NS
 
 
-def severity_of(cause: Cause, lost_share: float, contribution: float) -> Severity:
-    """By impact times confidence; at least LOW, since an open chain has a severity."""
+def severity_of(cause: Cause, lost_share: float) -> Severity:
+    """lost_share: of the time, lost to the cause. At least LOW, since an open chain has a severity."""
     if cause in _ALWAYS:
         return _ALWAYS[cause]
-    impact = lost_share * min(contribution, 1.0)
-    found = Severity(max(sum(impact >= least for least in SEVERITY_SHARES), Severity.LOW))
+    found = Severity(max(sum(lost_share >= least for least in SEVERITY_SHARES), Severity.LOW))
     return min(found, _ONLY_SO_BAD.get(cause, Severity.CRITICAL))
 
 

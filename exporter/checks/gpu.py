@@ -40,7 +40,10 @@ def nvml(config: Config, sampler: GpuSampler) -> Check:
     if sampler.absent_reason:
         found = f"{sampler.absent_reason}; no GPU metrics, all others are complete"
         return Check(
-            "NVML", CheckState.WARNING, found, "in a container: mount the driver's library, see docs/deployment.md"
+            "NVML",
+            CheckState.WARNING,
+            found,
+            "in a container: mount the driver's library; docs/deployment.md (`gpu-stall-exporter assets`) says how",
         )
     known = sampler.reading().records
     answering = [one.facts for one in known if one.sample is not None]

@@ -23,4 +23,9 @@ def needed_capabilities(has: Callable[[Capability], bool]) -> Check:
         return Check("capabilities", CheckState.OK, ", ".join(need.capability.label for need in NEEDS))
     found = "; ".join(f"without {need.capability.label} {need.cost}" for need in missing)
     state = CheckState.FAILED if any(need.is_vital for need in missing) else CheckState.WARNING
-    return Check("capabilities", state, found, "run with sudo, or grant them: docs/security.md says what each is for")
+    return Check(
+        "capabilities",
+        state,
+        found,
+        "run with sudo, or grant them: docs/security.md (`gpu-stall-exporter assets`) says what each is for",
+    )

@@ -29,7 +29,7 @@ def _of_process(row: ProcessRow) -> dict[Series, Total]:
     series: dict[Series, Total] = {}
     if row.allocated_bytes:
         series |= {
-            _LIVE: row.allocated_bytes - row.freed_bytes,
+            _LIVE: max(row.allocated_bytes - row.freed_bytes, 0),  # the two are not read at one moment
             _PEAK: row.peak_bytes,
             _MANAGED: row.managed_bytes,
             _ALLOCATED: row.allocated_bytes,

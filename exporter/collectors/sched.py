@@ -66,6 +66,10 @@ class Sched:
         """Tgids of the programs of this name that held CPUs while the process waited."""
         return self._accountant.tgids_of(process, culprit)
 
+    def charged_since_ns(self, tgid: int) -> int:
+        """Since when time is charged to this process id; 0 if it is not known."""
+        return self._accountant.charged_since_ns(tgid)
+
     def totals(
         self,
         accounts: Accounts,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -16,8 +14,12 @@ from exporter import __version__, config
 from exporter.checks.all_checks import run_checks
 from exporter.checks.check import Check, CheckState
 from exporter.support_bundle.bundle import BundleFile
+from exporter.terminal.appearance import columns, is_coloured
+from exporter.text.wrapping import words
 
 EXIT_NOT_POSSIBLE = 3
+_COLUMNS_OF_FILE = 100
+_TEXT_COLUMNS_MIN = 30
 _MARK = {CheckState.OK: "ok", CheckState.WARNING: "warning", CheckState.FAILED: "FAILED"}
 _COLOUR = {CheckState.OK: "32", CheckState.WARNING: "33", CheckState.FAILED: "1;31"}
 
@@ -53,7 +55,7 @@ def _print(checks: Sequence[Check], form: str) -> None:
     if form == "json":
         print(document(checks))
         return
-    print(table(checks, shutil.get_terminal_size((100, 24)).columns, is_coloured=sys.stdout.isatty()))
+    print(table(checks, columns() or _COLUMNS_OF_FILE, with_colour=is_coloured()))
     print()
     print(
         "`run` can start" if can_start(checks) else "`run` cannot start: fix the FAILED checks above, first one first"
@@ -72,20 +74,22 @@ def document(checks: Sequence[Check]) -> str:
     )
 
 
-def table(checks: Sequence[Check], columns: int, *, is_coloured: bool) -> str:
-    """Name, state, what was found; the remedy on the lines below."""
+def table(checks: Sequence[Check], width: int, *, with_colour: bool) -> str:
+    """Name, state, what was found; the remedy on the lines below. A narrow terminal has what was found there, too."""
     name_width = max(len(check.name) for check in checks)
     state_width = max(len(mark) for mark in _MARK.values())
-    indent = " " * (name_width + state_width + 4)
+    head_width = name_width + state_width + 4
+    is_narrow = width < head_width + _TEXT_COLUMNS_MIN
+    indent = " " * (2 if is_narrow else head_width)
     lines = []
     for check in checks:
         mark = f"{_MARK[check.state]:<{state_width}}"
-        if is_coloured:
+        if with_colour:
             mark = f"\033[{_COLOUR[check.state]}m{mark}\033[0m"
-        width = max(columns - len(indent), 30)
-        text = textwrap.wrap(check.found, width, break_on_hyphens=False) or [""]
+        text = words(check.found, max(width - len(indent), 1)) or [""]
         if check.remedy:
-            text += textwrap.wrap(f"→ {check.remedy}", width, break_on_hyphens=False)
-        lines.append(f"{check.name:<{name_width}}  {mark}  {text[0]}")
-        lines.extend(indent + line for line in text[1:])
+            text += words(f"→ {check.remedy}", max(width - len(indent), 1))
+        head = f"{check.name:<{name_width}}  {mark}"
+        lines.append(head if is_narrow else f"{head}  {text.pop(0)}")
+        lines.extend(indent + line for line in text)
     return "\n".join(lines)

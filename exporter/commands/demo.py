@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -19,9 +20,15 @@ from exporter.explain.recorded import explain_recording
 from exporter.explain.rendering import rendered
 from exporter.explain.selection import Selection
 from exporter.recording.file import read
+from exporter.terminal.appearance import columns
+from exporter.text.printable import printable
+from exporter.text.wrapping import wrapped
 
 DEFAULT_SCENARIO, ALL = "incident", "all"
 DEFAULT_DURATION = "30s"
+_ELAPSED = re.compile(r" *\d+\.\d s  ")
+"""What event_line() begins with; further lines on a narrow terminal are indented by its width."""
+
 SECONDS_MIN, SECONDS_MAX = 22.0, 55.0
 """A baseline takes eight seconds to learn; a recording holds the last minute."""
 
@@ -29,7 +36,10 @@ SECONDS_MIN, SECONDS_MAX = 22.0, 55.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [flags] [SCENARIO ...]"
     parser.epilog = f"Scenarios: {', '.join(SCENARIOS)}."
-    parser.add_argument("scenario", nargs="*", metavar="SCENARIO", help=f"a scenario, or {ALL} [{DEFAULT_SCENARIO}]")
+    scenarios = parser.add_argument(
+        "scenario", nargs="*", metavar="SCENARIO", help=f"a scenario, or {ALL} [{DEFAULT_SCENARIO}]"
+    )
+    scenarios.words = (*SCENARIOS, ALL)  # type: ignore[attr-defined] # for completion; choices would refuse an empty list
     parser.add_argument(
         "--duration", metavar="DURATION", help=f"length of a live demo, 22s to 55s [{DEFAULT_DURATION}]"
     )
@@ -46,12 +56,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0 for every scenario that was played, whatever it found."""
-    duration_seconds = parsed(_duration, arguments.duration or DEFAULT_DURATION, "--duration")
+    duration_seconds = parsed(_duration, arguments.duration or DEFAULT_DURATION, arguments.sources["duration"])
     output = _Output(is_json=arguments.format == "json")
+    if arguments.replay in (*SCENARIOS, ALL):  # the flag before the scenario; `./hang` is a file of that name
+        arguments.scenario.insert(0, arguments.replay)
+        arguments.replay = ""
     if arguments.replay:
         _refuse_others(arguments)
         path = Path(arguments.replay)
-        output.write(f"Replaying {path.name}. The detection engine is the live one.")
+        output.write(f"Replaying {printable(path.name)}. The detection engine is the live one.")
         _replay(path, output)
         return 0
     scenarios = _scenarios(arguments)
@@ -71,10 +84,12 @@ class _Output:
         self._is_json = is_json
 
     def write(self, line: str) -> None:
-        print(line, file=sys.stderr if self._is_json else sys.stdout)
+        elapsed = _ELAPSED.match(line)
+        for part in wrapped(line, None if self._is_json else columns(), elapsed.end() if elapsed else 0):
+            print(part, file=sys.stderr if self._is_json else sys.stdout)
 
     def explanation(self, found: Explanation) -> None:
-        text = rendered(found, is_json=self._is_json)
+        text = rendered(found, is_json=self._is_json, columns=columns())
         print(text if self._is_json else f"\n{text}\n")
 
 

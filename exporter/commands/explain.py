@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporter.config import command_line, parsers
 from exporter.config.setting import Given, parsed
@@ -19,9 +20,15 @@ from exporter.explain.recorded import explain_recording
 from exporter.explain.rendering import rendered
 from exporter.explain.selection import Selection
 from exporter.explain.stored import explain_stored, open_chain
+from exporter.host.cgroup_paths import CgroupPaths
 from exporter.host.processes import Processes
+from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE
 from exporter.recording.file import read
 from exporter.scrape.http_get import parse_target
+from exporter.terminal.appearance import columns
+
+if TYPE_CHECKING:
+    from exporter.confirm.experiment import Plan
 
 HISTORY = replace(HISTORY_PATH, parse=parsers.any_path, help="history written by `run`")
 
@@ -65,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.confirm is not None:
         _confirm(path, arguments)
         return 0
-    since_seconds = parsed(parsers.duration, arguments.since, "--since")
+    since_seconds = parsed(parsers.duration, arguments.since, arguments.sources["since"])
     with_operations = arguments.per_process or arguments.format == "json"
     _print(explain_stored(path, since_seconds, arguments.workload, with_operations=with_operations), arguments)
     return 0
@@ -79,12 +86,13 @@ def _explain_recording(path: Path, workload: str) -> Explanation:
 
 
 def _print(explanation: Explanation, arguments: argparse.Namespace) -> None:
-    print(rendered(explanation, is_json=arguments.format == "json", per_process=arguments.per_process))
+    is_json = arguments.format == "json"
+    print(rendered(explanation, is_json=is_json, per_process=arguments.per_process, columns=columns()))
 
 
 def _confirm(path: Path, arguments: argparse.Namespace) -> None:
     # These import protobuf, which takes time and memory that the other uses of the command save.
-    from exporter.confirm.experiment import consent_lines, make_plan, run_experiment  # noqa: PLC0415
+    from exporter.confirm.experiment import consent_lines, is_unchanged, make_plan, run_experiment  # noqa: PLC0415
     from exporter.confirm.record import record  # noqa: PLC0415
 
     target = parse_target(arguments.url)
@@ -93,13 +101,25 @@ def _confirm(path: Path, arguments: argparse.Namespace) -> None:
         raise NotPossibleHere("--confirm pauses processes of other users: only root may do that", remedy="use sudo")
     assert chain.advice is not None  # noqa: S101 - open_chain() refuses a chain without a culprit
     method = PauseMethod(arguments.confirm_by) if arguments.confirm_by else None
-    try:
-        plan = make_plan(chain.advice, Processes(), method)
-    except ProcessGone:
-        raise BadInput(f"the job of chain {arguments.confirm} has ended") from None
+    if Path("/proc/self/ns/pid").stat().st_ino != PID_NAMESPACE_OF_MACHINE:
+        raise NotPossibleHere(
+            "--confirm identifies processes by the pids of the machine, and this is another pid namespace",
+            remedy="run it on the node, or in a container with the node's pid namespace",
+        )
+
+    def plan_now() -> Plan:
+        assert chain.advice is not None  # noqa: S101 - as above
+        try:
+            return make_plan(chain.advice, Processes(), method, CgroupPaths.of_machine().resolve)
+        except ProcessGone:
+            raise BadInput(f"the job of chain {arguments.confirm} has ended") from None
+
+    plan = plan_now()
     print("\n".join(consent_lines(plan)))
     if not arguments.yes:
         _ask_for_consent()
+    if not is_unchanged(plan, plan_now()):
+        raise BadInput("a process has ended, or has moved to another cgroup, since it was listed: nothing was done")
     result = run_experiment(chain.advice, plan, target)
     print(result.outcome.value, result.measured, sep=": ")
     record(path, chain.run, chain.event, plan, result)

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from exporter.errors import BadInput
+from exporter.files import content
 from exporter.rules import cost
 from exporter.rules.kubernetes import prometheus_rule
+from exporter.text.printable import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replaces the output at once: Prometheus never reads half a file."""
-    text = cost.rules(cost.read(arguments.rates), arguments.rates.name)
+    text = cost.rules(cost.read(arguments.rates), printable(arguments.rates.name))
     if arguments.format == "kubernetes":
         text = prometheus_rule("gpu-stall-exporter-rates", f"# {cost.GENERATED_BY}", [text])
     if arguments.output is None:
         sys.stdout.write(text)
         return 0
-    temporary: Path = arguments.output.with_name(f".{arguments.output.name}.new")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(arguments.output)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise BadInput(f"cannot write {arguments.output}: {error.strerror}") from None
+        content.replace(arguments.output, [text.encode()])
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot write {arguments.output}: {getattr(error, 'strerror', None) or error}") from None
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import resource
 import signal
 from contextlib import ExitStack
@@ -12,9 +13,9 @@ from exporter import config
 from exporter.app import logs
 from exporter.app.daemon import Daemon
 from exporter.app.signals import handling_signals
+from exporter.config.environment import unknown_variables
 from exporter.history import file_guard
 from exporter.host import privileges
-from exporter.probes.discovery import Discovery
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_config()
     file_guard.join_reader_group()
     logs.set_up(settings.log.level, settings.log.format)
+    if warning := unknown_variables(os.environ, config.VARIABLES):
+        log.warning(warning)
     privileges.drop(with_network_namespaces=settings.collectors.network_namespaces)
     # Until there are handlers, these signals would terminate the process.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
@@ -43,9 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
         with handling_signals(stop=daemon.stop, reload=daemon.reload, disable_probes=daemon.disable_probes):
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.web.telemetry_path)
-            if not daemon.discovery.probed():
-                _report_no_library(daemon.discovery, attaches_once=settings.probes.attaches_once)
             if settings.probes.attaches_once:
+                if not daemon.discovery.probed():
+                    log.warning(
+                        "no library was probed at startup, and --probes.attach-once allows none later: start the jobs"
+                        " first, then restart the exporter"
+                    )
                 daemon.discovery.freeze()
                 privileges.drop_after_attaching(with_network_namespaces=settings.collectors.network_namespaces)
             daemon.run()
@@ -59,13 +65,3 @@ def _allow_descriptors() -> None:
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _report_no_library(discovery: Discovery, *, attaches_once: bool) -> None:
-    if attaches_once:
-        log.warning(
-            "no library was probed at startup, and --probes.attach-once allows none later: start the jobs first,"
-            " then restart the exporter"
-        )
-    elif discovery.is_enabled and not discovery.failures:
-        log.info("no CUDA or NCCL library in use yet: libraries are probed as soon as a process loads them")

@@ -6,11 +6,17 @@ import argparse
 import os
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 from exporter.config import parsers
 from exporter.config.setting import parsed
 from exporter.config.web import DEFAULT_URL
+from exporter.terminal.appearance import is_coloured
+from exporter.terminal.waiting import announced
 from exporter.top.screen import Screen, Sort
+
+if TYPE_CHECKING:
+    from exporter.scrape.view import View
 
 _INTERVAL_SECONDS_MIN = 0.5  # the exporter caches its metrics for 0.2 s
 _PLAIN_COLUMNS = 120
@@ -47,16 +53,21 @@ def run(arguments: argparse.Namespace) -> int:
     from exporter.scrape import http_get  # noqa: PLC0415 - slow to import, and no other command needs it
     from exporter.top.scraper import Scraper  # noqa: PLC0415 - slow to import, and no other command needs it
 
-    interval_seconds = parsed(_interval, arguments.interval, "--interval")
+    interval_seconds = parsed(_interval, arguments.interval, arguments.sources["interval"])
     screen = Screen(sort=Sort(arguments.sort), filter=arguments.filter)
     target = http_get.parse_target(arguments.url)
-    scrape = Scraper(target).scrape
+    scraper = Scraper(target)
+
+    def scrape() -> View:
+        with announced(f"metrics of {target.shown}"):
+            return scraper.scrape()
+
     if _is_live(arguments):
         from exporter.top import scrape_thread, terminal  # noqa: PLC0415 - a Python without curses can still print
 
         first = scrape()
-        scrapes = scrape_thread.ScrapeThread(scrape, interval_seconds)
-        return terminal.show(scrapes, first, screen, target.shown, with_colour=not os.environ.get("NO_COLOR"))
+        scrapes = scrape_thread.ScrapeThread(scraper.scrape, interval_seconds)
+        return terminal.show(scrapes, first, screen, target.shown, with_colour=is_coloured())
     from exporter.top import plain  # noqa: PLC0415
 
     if arguments.format == "json":

@@ -1,7 +1,7 @@
 """Flags, a TOML file and the environment -> one frozen Config. Reads and checks; does nothing else.
 
-A flag overrides the file, the file overrides the environment, the environment overrides the default. setting.py has how a
-setting is declared.
+A flag overrides its environment variable, that overrides the file, and the file overrides variables of other programs and the
+default. setting.py has how a setting is declared.
 """
 
 from __future__ import annotations
@@ -59,6 +59,13 @@ class Config:
     series: SeriesSettings = group(SeriesSettings)
     history: HistorySettings = group(HistorySettings)
     recording: RecordingSettings = group(RecordingSettings)
+    hash_key_file: Path | None = setting(
+        "nccl.hash-key-file",
+        None,
+        parsers.key_file,
+        "FILE",
+        "secret in hashes of communicators, 16 bytes or more, equal on all nodes",
+    )
     procfs: Path = setting("path.procfs", "/proc", parsers.existing_dir, "DIR", "mount point of procfs")
     orchestrator: OrchestratorSettings = group(OrchestratorSettings)
     otlp: OtlpSettings = group(OtlpSettings, otlp.read)
@@ -69,6 +76,9 @@ CONFIG_FILE = Setting(
     flag="config.file", default="", parse=Path, metavar="FILE", help="TOML file with any of these settings"
 )
 SETTINGS = settings_of(Config)
+
+
+VARIABLES = frozenset(one.variable for one in (CONFIG_FILE, *SETTINGS))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,5 +92,5 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     environment = os.environ if environment is None else environment
     file = Given(texts, environment).value(CONFIG_FILE)
     if file is not None:
-        texts = toml_file.texts(file, SETTINGS) | texts
+        texts = toml_file.texts(file, SETTINGS) | command_line.texts_of_variables(environment, SETTINGS) | texts
     return Given(texts, environment).read(Config)

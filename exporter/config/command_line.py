@@ -17,8 +17,8 @@ def add_arguments_in_groups(parser: argparse.ArgumentParser, settings: Sequence[
     prefixes = [one.flag.partition(".")[0] for one in settings]
     subjects = [prefix if prefixes.count(prefix) > 1 else "general" for prefix in prefixes]
     parser.epilog = (
-        "Every setting is also an environment variable and a key of the file: --log.level is GPUSTALL_LOG_LEVEL, and level in"
-        " the table [log]. --no-collector.NAME disables a collector."
+        "Every setting is also a key of the file: --log.level is level in the table [log]. --no-collector.NAME disables a"
+        " collector."
     )
     for subject in dict.fromkeys(subjects):
         of_subject = [one for one, other in zip(settings, subjects, strict=True) if other == subject]
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse._ActionsContainer, settings: Iterable[Setting
     """A flag for each setting. Collectors have a second one, `--no-collector.NAME`."""
     for one in settings:
         is_switch = one.parse in (switch, inverted_switch)
-        parser.add_argument(
+        declared = parser.add_argument(
             f"--{one.flag}",
             dest=one.flag,
             metavar=one.metavar,
@@ -38,10 +38,12 @@ def add_arguments(parser: argparse._ActionsContainer, settings: Iterable[Setting
             const="true" if is_switch else None,
             help=help_of(one).replace("%", "%%"),
         )
+        declared.setting = one  # type: ignore[attr-defined] # its variable is read with the file, not by the parser
         if one.flag.startswith(_COLLECTOR):
-            parser.add_argument(
+            disabling = parser.add_argument(
                 f"--no-{one.flag}", dest=one.flag, action="store_const", const="false", help=argparse.SUPPRESS
             )
+            disabling.setting = one  # type: ignore[attr-defined]
 
 
 def help_of(one: Setting) -> str:
@@ -56,3 +58,12 @@ def texts(arguments: Mapping[str, Any], settings: Iterable[Setting]) -> dict[str
         if (text := arguments.get(one.flag)) is not None:
             found[one.flag] = (",".join(text) if isinstance(text, list) else text, f"--{one.flag}")
     return found
+
+
+def texts_of_variables(environment: Mapping[str, str], settings: Iterable[Setting]) -> dict[str, tuple[str, str]]:
+    """The same of the settings' own variables that are set and not empty."""
+    return {
+        one.flag: (text, f"environment variable {one.variable}")
+        for one in settings
+        if (text := environment.get(one.variable))
+    }

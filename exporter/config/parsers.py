@@ -179,6 +179,19 @@ def absolute_file(text: str) -> Path:
     return readable_file(text).absolute()
 
 
+KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 4096
+
+
+def key_file(text: str) -> Path:
+    """A readable file with a secret."""
+    path = absolute_file(text)
+    if not KEY_BYTES_MIN <= path.stat().st_size <= KEY_BYTES_MAX:
+        raise ValueError(
+            f"want a file of {KEY_BYTES_MIN} to {KEY_BYTES_MAX} bytes, such as from `head -c 32 /dev/urandom`"
+        )
+    return path
+
+
 def readable_file(text: str) -> Path:
     """Raises ValueError."""
     try:

@@ -34,6 +34,11 @@ VARIABLE_PREFIX = "GPUSTALL_"
 _SETTINGS, _READ, _IS_GROUP = "settings", "read", "is_group"
 
 
+def variable_of(flag: str) -> str:
+    """`probes.overhead-limit` -> `GPUSTALL_PROBES_OVERHEAD_LIMIT`."""
+    return VARIABLE_PREFIX + flag.replace(".", "_").replace("-", "_").upper()
+
+
 class SecretValueError(ValueError):
     """The value is wrong, and may hold a secret: the message for the user must not repeat it."""
 
@@ -58,8 +63,8 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """`probes.overhead-limit` -> `GPUSTALL_PROBES_OVERHEAD_LIMIT`."""
-        return VARIABLE_PREFIX + self.flag.replace(".", "_").replace("-", "_").upper()
+        """The environment variable of its own."""
+        return variable_of(self.flag)
 
     @property
     def variables(self) -> dict[str, Parse]:

@@ -14,8 +14,10 @@ from typing import Any
 from exporter.config import otlp
 from exporter.config.setting import Setting
 from exporter.errors import BadInput
+from exporter.files import content
 
 ENABLED = "enabled"
+_FILE_BYTES_MAX = 1 << 20
 
 
 def texts(path: Path, settings: Iterable[Setting]) -> dict[str, tuple[str, str]]:
@@ -33,12 +35,12 @@ def texts(path: Path, settings: Iterable[Setting]) -> dict[str, tuple[str, str]]
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(content.read(path, _FILE_BYTES_MAX, follow_links=True).decode())
     except OSError as error:
         raise BadInput(f"--config.file: cannot read {path}: {error.strerror}") from None
     except RecursionError:
         raise BadInput(f"--config.file: {path} is nested too deeply") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, a number of too many digits
         raise BadInput(f"--config.file: {path} is not TOML: {error}") from None
 
 

@@ -43,7 +43,11 @@ class WebSettings:
     )
     telemetry_path: str = setting("web.telemetry-path", "/metrics", path_of_url, "PATH", "URL path of the metrics")
     max_requests: int = setting(
-        "web.max-requests", "40", count, "N", "requests served in parallel; further ones get status 503"
+        "web.max-requests",
+        "40",
+        count,
+        "N",
+        "requests served in parallel; a further one waits 0.8 s, then gets status 503",
     )
     with_exporter_metrics: bool = setting(
         "web.disable-exporter-metrics",

@@ -140,7 +140,9 @@ def load(path: Path, read: ReadFile = read_file) -> WebConfig:
     try:
         return _parse(_File(read, path.parent), _text(read, path))
     except ValueError as error:
-        raise BadInput(f"--web.config.file: {path}: {error}", remedy="see docs/web.md for the format") from None
+        raise BadInput(
+            f"--web.config.file: {path}: {error}", remedy="docs/web.md has the format (`gpu-stall-exporter assets`)"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,28 @@ In: the event of an open chain, the exporter's address. Out: a ConfirmResult. Ne
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from itertools import zip_longest
+from typing import Final, NamedTuple
 
 from exporter.chains.event import ChainEvent
-from exporter.confirm.eligibility import ProcessFacts, read_facts, reason_to_exclude
+from exporter.confirm.eligibility import ProcessFacts, Resolve, as_read, read_facts, reason_to_exclude
 from exporter.confirm.intervention import PauseMethod, paused
 from exporter.confirm.outcome import ConfirmResult, Steps, judge
-from exporter.errors import BadInput, ProcessGone
+from exporter.errors import BadInput, NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.scrape import exposition
 from exporter.scrape.http_get import ScrapeTarget, fetch
 from exporter.scrape.rates import view_of
 from exporter.scrape.samples import Scrape
+from exporter.text.shell import shell_word
 from exporter.units import seconds
 
 PAUSE_SECONDS = 2.0
+_EXPORTER: Final = re.compile(r"gpu-stall-expor.*")  # a comm has at most 15 characters
 _SETTLE_SECONDS = 0.3
 """Between two periods: scrapes within 0.2 s get the same snapshot."""
 
@@ -35,19 +40,25 @@ class Plan(NamedTuple):
     method: PauseMethod
 
 
-def make_plan(event: ChainEvent, processes: Processes, method: PauseMethod | None = None) -> Plan:
+def make_plan(
+    event: ChainEvent, processes: Processes, method: PauseMethod | None = None, resolve: Resolve = as_read
+) -> Plan:
     """event: names the culprits' processes. Raises BadInput if none may be paused, ProcessGone if the job has ended."""
-    job = read_facts(processes, event.tgid)
-    own_tgids = {os.getpid(), *read_facts(processes, os.getpid()).ancestors}
+    job = read_facts(processes, event.tgid, resolve)
+    if event.start_ticks and job.start_time_ticks != event.start_ticks:
+        raise ProcessGone(f"process {event.tgid} is another one now")
+    own = read_facts(processes, os.getpid(), resolve)
+    own_tgids = {own.tgid, *own.ancestors}
+    protected = _protected(processes, own_tgids, resolve)
     chosen, excluded = [], []
-    for tgid in event.culprit_tgids:
+    for tgid, start_ticks in zip_longest(event.culprit_tgids, event.culprit_start_ticks, fillvalue=0):
         try:
-            culprit = read_facts(processes, tgid)
+            culprit = read_facts(processes, tgid, resolve)
         except ProcessGone:
             continue
-        reason = reason_to_exclude(culprit, job, own_tgids)
+        reason = _reason(culprit, start_ticks) or reason_to_exclude(culprit, job, own_tgids, protected)
         if reason:
-            excluded.append(f"{culprit.comm} ({tgid}): {reason}")
+            excluded.append(f"{shell_word(culprit.comm)} ({tgid}): {reason}")
         else:
             chosen.append(culprit)
     if not chosen:
@@ -57,6 +68,30 @@ def make_plan(event: ChainEvent, processes: Processes, method: PauseMethod | Non
     is_same_cgroup = all(set(one.cgroups) == set(job.cgroups) for one in chosen)
     default = PauseMethod.SCHED_IDLE if is_same_cgroup else PauseMethod.SIGSTOP
     return Plan(tuple(chosen), tuple(excluded), method or default)
+
+
+def _reason(culprit: ProcessFacts, start_ticks: int) -> str:
+    """Why it may not be the process that was recorded; "" if it is."""
+    if not start_ticks:
+        return "the history does not say when it was started, so it may be another process with the same pid"
+    if culprit.start_time_ticks != start_ticks:
+        return "it is another process, to which the pid belongs now"
+    return ""
+
+
+def _protected(processes: Processes, own_tgids: Collection[int], resolve: Resolve) -> list[ProcessFacts]:
+    """Init, this command with its ancestors, such as the shell, and exporters."""
+    found = []
+    for tgid in processes.tgids():
+        with suppress(ProcessGone, NotPossibleHere):
+            if tgid == 1 or tgid in own_tgids or _EXPORTER.fullmatch(processes.comm(tgid)):
+                found.append(read_facts(processes, tgid, resolve))
+    return found
+
+
+def is_unchanged(plan: Plan, later: Plan) -> bool:
+    """Whether what was agreed to is what would be done now: a process may have moved to another cgroup since."""
+    return (plan.processes, plan.method) == (later.processes, later.method)
 
 
 def run_experiment(
@@ -104,11 +139,11 @@ def steps_between(event: ChainEvent, first: Scrape, last: Scrape) -> Steps:
 
 
 def names(processes: Collection[ProcessFacts]) -> str:
-    """`stress-ng (777, 778)`."""
+    """`stress-ng (777, 778)`. A name that is not plain is quoted."""
     by_comm: dict[str, list[int]] = {}
     for one in processes:
         by_comm.setdefault(one.comm, []).append(one.tgid)
-    return ", ".join(f"{comm} ({', '.join(map(str, tgids))})" for comm, tgids in by_comm.items())
+    return ", ".join(f"{shell_word(comm)} ({', '.join(map(str, tgids))})" for comm, tgids in by_comm.items())
 
 
 def consent_lines(plan: Plan, pause_seconds: float = PAUSE_SECONDS) -> Sequence[str]:

@@ -75,32 +75,37 @@ class SigstopPause:
 
 
 class SchedIdlePause:
-    """Gives every thread of a process the policy SCHED_IDLE: it runs only when no other thread of its cgroup wants the CPU."""
+    """Gives every thread of a process the policy SCHED_IDLE: it runs only when no other thread of its cgroup wants the CPU.
+
+    A policy is set by a thread's id, which may be reused. So each change is checked afterwards, and taken back if the thread is
+    not one of the process any more.
+    """
 
     def __init__(self) -> None:
+        self._pidfds: dict[int, int] = {}
         self._before: dict[int, dict[int, tuple[int, os.sched_param]]] = {}
 
     def pause(self, tgid: int, start_time_ticks: int) -> None:
         """Does nothing if the process has ended or its id belongs to another process now."""
-        with suppress(OSError, IndexError, ValueError):
-            if int(_stat(tgid)[_START_TIME_FIELD]) != start_time_ticks:
-                return
-            before = self._before[tgid] = {}
-            for tid in _tids(tgid):
-                with suppress(OSError):
-                    policy = os.sched_getscheduler(tid)
-                    if policy & ~os.SCHED_RESET_ON_FORK in _RESTORABLE:
-                        before[tid] = (policy, os.sched_getparam(tid))
-                        os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
+        if not self._open(tgid, start_time_ticks):
+            return
+        before = self._before[tgid]
+        for tid in _tids(tgid):
+            with suppress(OSError):
+                policy, parameters = os.sched_getscheduler(tid), os.sched_getparam(tid)
+                if policy & ~os.SCHED_RESET_ON_FORK in _RESTORABLE:
+                    os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
+                    if self._has(tgid, tid):
+                        before[tid] = (policy, parameters)
+                    else:
+                        os.sched_setscheduler(tid, policy, parameters)
 
     def wait(self) -> None:
         """A policy takes effect at once."""
 
     def adopt(self, tgid: int, start_time_ticks: int) -> None:
         """Another process has paused it. Its earlier policies are not known: resume() sets the default one."""
-        with suppress(OSError, IndexError, ValueError):
-            if int(_stat(tgid)[_START_TIME_FIELD]) == start_time_ticks:
-                self._before[tgid] = {}
+        self._open(tgid, start_time_ticks)
 
     def resume(self) -> None:
         """Threads that were created during the pause get the policy of the first thread."""
@@ -108,8 +113,24 @@ class SchedIdlePause:
             default = before.get(tgid, (os.SCHED_OTHER, os.sched_param(0)))
             for tid in _tids(tgid):
                 with suppress(OSError):
-                    if os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_IDLE:
+                    is_idle = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_IDLE
+                    if is_idle and self._has(tgid, tid):
                         os.sched_setscheduler(tid, *before.get(tid, default))
+
+    def _open(self, tgid: int, start_time_ticks: int) -> bool:
+        """Whether the id still belongs to the process; a descriptor of it is kept."""
+        with suppress(OSError, IndexError, ValueError):
+            pidfd = os.pidfd_open(tgid)
+            if int(_stat(tgid)[_START_TIME_FIELD]) == start_time_ticks:
+                self._pidfds[tgid], self._before[tgid] = pidfd, {}
+                return True
+            os.close(pidfd)
+        return False
+
+    def _has(self, tgid: int, tid: int) -> bool:
+        """Whether the process still runs and has this thread."""
+        is_running = not select.select([self._pidfds[tgid]], [], [], 0)[0]
+        return is_running and Path(f"/proc/{tgid}/task/{tid}").exists()
 
 
 def pause_of(method: str) -> SigstopPause | SchedIdlePause:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.causes import JOB_CAUSES, Cause
-from exporter.chains.chain import Change
+from exporter.chains.chain import Change, End
 from exporter.chains.event import ChainEvent
 from exporter.history.run import RecordedEvent, Run
+
+_FAILURES = frozenset((Cause.CRASH, Cause.OOM_KILLED, Cause.CUDA_OOM, Cause.NCCL_HANG, Cause.STALLED))
+"""The job stands still or has ended. They come before slow steps, which are often their consequence in other ranks."""
 
 CONFIRMATIONS = (Change.CONFIRMED, Change.REFUTED)
 
@@ -50,6 +53,11 @@ class ChainSummary:
         if self.state is SummaryState.RESOLVED:
             return self.event.duration_ns
         return max(self.known_until_unix_ns - self.event.began_unix_ns, self.event.duration_ns)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the job stands still, or has ended that way; not if it recovered."""
+        return self.event.cause in _FAILURES and self.event.end is not End.RECOVERED
 
     @property
     def rank(self) -> str:
@@ -94,20 +102,27 @@ def _summary(
         event,
         state,
         until_unix_ns,
-        advice=next((one for one in newest_first if one.culprit_tgids), event),
+        advice=_advice(newest_first) or event,
         evidence=next((one.evidence for one in newest_first if one.evidence), ()),
         confirmation=confirmation,
     )
 
 
+def _advice(newest_first: Sequence[ChainEvent]) -> ChainEvent | None:
+    """The last event with culprits that are known by pid and start, else by pid."""
+    by_start = next((one for one in newest_first if one.culprit_tgids and any(one.culprit_start_ticks)), None)
+    return by_start or next((one for one in newest_first if one.culprit_tgids), None)
+
+
 def _badness(summary: ChainSummary) -> tuple[object, ...]:
     event = summary.event
     return (
+        not summary.is_failure,
         summary.state is SummaryState.RESOLVED,
         -event.severity,
         event.cause in (Cause.PEER_RANK, *JOB_CAUSES, Cause.CHANGED),
         -len(summary.waiting),
-        -event.lost_share * max(event.contribution, 0.1),
+        -event.lost_share,
         -event.began_unix_ns,
     )
 

@@ -83,6 +83,7 @@ def _chain(chain: ChainSummary) -> dict[str, Any]:
         "causes": [{"cause": cause, "share_ratio": share} for cause, share in event.shares],
         "culprits": [{"name": name, "share_ratio": share} for name, share in event.culprits],
         "culprit_pids": list(event.culprit_tgids),
+        "culprit_start_ticks": list(event.culprit_start_ticks),
         "peer_rank": event.peer,
         "detail": event.detail,
         "remedy": event.remedy,

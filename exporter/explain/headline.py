@@ -14,7 +14,7 @@ from exporter.text import figures
 from exporter.text.figures import percent, time_of_day
 
 _MOSTLY = 0.8
-"""A cause or culprit with at least this share is named without the share."""
+"""A culprit with at least this share is named without the share."""
 
 _SLOWER_CALLS = {
     Effect.LAUNCH: "launches",
@@ -37,6 +37,9 @@ _FAILURES = {
     Cause.GRAPH_ABANDONED: "started a graph capture that does not end",
 }
 """What the process did, for causes that are not charged with lost time."""
+
+_MOMENTS = (Cause.CRASH, Cause.OOM_KILLED, Cause.CUDA_OOM)
+"""What happened at one moment: it takes no time."""
 
 _BECAUSE = {
     Cause.OWN_CODE: "because its own code computes while the GPU waits",
@@ -74,7 +77,8 @@ def verdict(chain: ChainSummary, process: ProcessSum | None, now_unix_ns: int, z
 def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
     """A short sentence for a list that has the time in front."""
     event = chain.event
-    facts = [f"{_effect(chain, process)} for {figures.duration(chain.duration_ns)}", event.severity.name.lower()]
+    length = "" if event.cause in _MOMENTS else f" for {figures.duration(chain.duration_ns)}"
+    facts = [f"{_effect(chain, process)}{length}", event.severity.name.lower()]
     if culprit := largest_culprit(event.culprits):
         facts.append(f"culprit {culprit}")
     if chain.state is SummaryState.INTERRUPTED:
@@ -93,10 +97,11 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     event = chain.event
     is_open = chain.state is SummaryState.OPEN
     name = process_name(event.identity, event.tgid, process.labels.comm if process else "")
-    share = percent(event.lost_share)
+    share = event.lost_at_worst
     cause = event.cause.value
     if event.cause in _FAILURES:
-        return f"{name} {_FAILURES[event.cause]} ({cause})"
+        detail = f": {event.detail}" if event.detail and event.cause in _MOMENTS else ""
+        return f"{name} {_FAILURES[event.cause]} ({cause}){detail}"
     if event.cause is Cause.COLD_START:
         return f"{name} had a cold start and lost {share} of the time until its steps were steady ({cause})"
     if event.cause is Cause.PEER_RANK:
@@ -109,12 +114,13 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     if event.cause in JOB_CAUSES:
         times = f" {1 + event.slowdown:.1f} times" if event.slowdown is not None else ""
         return f"{name} {'is' if is_open else 'was'}{times} slower {_BECAUSE[event.cause]} ({cause})"
-    part = "" if event.contribution >= _MOSTLY else f", {percent(event.contribution)} of that"
-    return f"{name} {'loses' if is_open else 'lost'} {share} of its time{part} to {cause}"
+    return f"{name} {'loses' if is_open else 'lost'} {share} of its time to {cause}"
 
 
 def _when(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
     began_unix_ns, duration = chain.event.began_unix_ns, figures.duration(chain.duration_ns)
+    if chain.event.cause in _MOMENTS:
+        return f"at {time_of_day(began_unix_ns, now_unix_ns, zone)}"
     if chain.state is SummaryState.OPEN:
         return f"since {time_of_day(began_unix_ns, now_unix_ns, zone)} ({duration})"
     began = time_of_day(began_unix_ns, now_unix_ns, zone, with_zone=False)
@@ -131,6 +137,8 @@ def _culprit(chain: ChainSummary) -> str:
 
 
 def _state(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
+    if chain.event.cause in _MOMENTS:
+        return ""  # that it ended with the process says nothing about a crash
     if chain.state is SummaryState.OPEN:
         return "Still going on."
     if chain.state is SummaryState.INTERRUPTED:

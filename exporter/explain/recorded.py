@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from exporter.causes import largest_first
@@ -10,10 +12,12 @@ from exporter.chains.event import ChainEvent
 from exporter.chains.remedies import ProcessContext
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.selection import Selection
+from exporter.files.budget import ReadBudget, Unfinished
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.window import NO_STEPS, NO_SWITCHES, ProcessLabels, Window
 from exporter.model import Identity, label_value
 from exporter.pipeline.replay import ReplayedRun
+from exporter.recording.codec import Tick
 from exporter.recording.file import RecordedProcess, Recording
 from exporter.units import seconds
 
@@ -25,9 +29,28 @@ class ExplainedRecording(NamedTuple):
     explanation: Explanation
 
 
-def explain_recording(recording: Recording, selection: Selection | None = None) -> ExplainedRecording:
-    """Raises ValueError for invalid ticks."""
-    replayed, at = ReplayedRun(recording.ticks()), recording.taken_at
+def explain_recording(
+    recording: Recording, selection: Selection | None = None, budget: ReadBudget | None = None
+) -> ExplainedRecording:
+    """budget: time for the replay, by default as the size allows. Raises ValueError for ticks that cannot be replayed."""
+    budget = budget or ReadBudget.for_size(sum(map(len, recording.compressed_ticks)))
+    try:
+        return _explained(recording, selection or Selection(), budget)
+    except Unfinished as error:
+        raise ValueError(f"gave up: {error}") from None
+    except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, struct.error) as error:
+        # The rows of a recording are those of our kernel programs, which the accounting need not check.
+        raise ValueError(f"its rows are not those of a node ({type(error).__name__})") from error
+
+
+def _within(ticks: Iterable[Tick], budget: ReadBudget) -> Iterator[Tick]:
+    for tick in ticks:
+        budget.check()
+        yield tick
+
+
+def _explained(recording: Recording, selection: Selection, budget: ReadBudget) -> ExplainedRecording:
+    replayed, at = ReplayedRun(_within(recording.ticks(), budget)), recording.taken_at
     events = []
     for now_ns, (transition, tgid, culprit_tgids) in replayed.play(until_end=False):
         process = recording.processes.get(transition.chain.process, RecordedProcess(None, tgid))
@@ -42,7 +65,7 @@ def explain_recording(recording: Recording, selection: Selection | None = None) 
         [run],
         [RecordedEvent(run.id, event) for _, event in events],
         [RecordedWindows(run.id, began_unix_ns, ended_unix_ns, windows)],
-        selection=selection or Selection(),
+        selection=selection,
         since_unix_ns=began_unix_ns,
         now_unix_ns=ended_unix_ns,
     )

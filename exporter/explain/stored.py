@@ -78,4 +78,10 @@ def open_chain(path: Path, chain_id: str) -> ChainSummary:
     (chain,) = matching
     if chain.advice is None or not chain.advice.culprit_tgids:
         raise BadInput(f"--confirm: chain {chain_id} ({chain.event.cause.value}) has no culprit that could be paused")
+    if not any(chain.advice.culprit_start_ticks):
+        raise BadInput(
+            f"--confirm: the history does not say when the culprits of chain {chain_id} were started, so their pids may belong"
+            " to other processes now",
+            remedy="wait for the chain's next event; an exporter of an older version records no start times",
+        )
     return chain

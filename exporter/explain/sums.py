@@ -78,15 +78,14 @@ class ProcessSum:
         """Time not on a CPU, without waits for the GPU, which may spin or sleep."""
         return sum(ns for state, ns in self.states_ns.items() if state not in (*ON_CPU_STATES, WAITING_FOR_GPU))
 
-    def since(self, unix_ns: int) -> tuple[float, HistogramTotal, float]:
-        """Length, steps and share of lost time of the latest windows, as far as they began then or later."""
+    def since(self, unix_ns: int) -> tuple[float, HistogramTotal]:
+        """Length and steps of the latest windows, as far as they began then or later."""
         windows = [window for window in self.latest if window.began_unix_ns >= unix_ns]
         covered_ns = sum(window.duration_ns for window in windows)
         steps = NO_STEPS
         for window in windows:
             steps = steps.plus(window.steps)
-        lost_ns = sum(sum(window.lost_ns.values()) for window in windows)
-        return covered_ns, steps, lost_ns / covered_ns if covered_ns else 0.0
+        return covered_ns, steps
 
 
 def _plus(known: OperationTime, more: OperationTime) -> OperationTime:

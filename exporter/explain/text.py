@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from exporter.causes import JOB_CAUSES, Cause
+from exporter.causes import JOB_CAUSES, LOST_TIME_CAUSES, Cause
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, SummaryState
 from exporter.explain.explanation import Explanation, Gap, Status
@@ -15,8 +15,13 @@ from exporter.explain.headline import one_line, process_name, slower_calls, verd
 from exporter.explain.sums import ProcessSum, mean_ns
 from exporter.text import figures
 from exporter.text.figures import percent, ranks, time_of_day
+from exporter.text.printable import printable
+from exporter.text.shell import shell_word
 
 _NAME_WIDTH = 8
+FIELD_INDENT = 2 + _NAME_WIDTH
+"""Column of the text of a field; commands to paste stand further to the right."""
+
 _MAX_LISTED = 20
 
 
@@ -39,16 +44,17 @@ def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
     """Without line ends. zone: None for the local one."""
     view = _View(explanation, zone)
     text = [*_head(view)]
-    unresolved = [chain for chain in explanation.chains if chain.state is not SummaryState.RESOLVED]
-    resolved = [chain for chain in explanation.chains if chain.state is SummaryState.RESOLVED]
-    worst = unresolved[:1] or resolved[:1]
+    worst, others = explanation.chains[:1], explanation.chains[1:]
     for chain in worst:
         text += _details(view, chain)
-    if unresolved[1:]:
+    unresolved = [chain for chain in others if chain.state is not SummaryState.RESOLVED]
+    if unresolved:
         is_open = explanation.status is Status.SLOW
-        text += ["", "Other open chains:" if is_open else "Other chains that were open then:"]
-        text += [f"  {_verdict(view, chain)}" for chain in unresolved[1:_MAX_LISTED]]
-    earlier = sorted((one for one in resolved if one not in worst), key=lambda one: -one.event.began_unix_ns)
+        other = "Other open" if worst[0].state is not SummaryState.RESOLVED else "Open"
+        text += ["", f"{other} chains:" if is_open else "Other chains that were open then:"]
+        text += [f"  {_verdict(view, chain)}" for chain in unresolved[: _MAX_LISTED - 1]]
+    resolved = [chain for chain in others if chain.state is SummaryState.RESOLVED]
+    earlier = sorted(resolved, key=lambda one: -one.event.began_unix_ns)
     if earlier:
         text += ["", f"Earlier, in {view.span}:"]
         text += [f"  {view.time(one.event.began_unix_ns)}  {_listed(view, one)}" for one in earlier[:_MAX_LISTED]]
@@ -66,7 +72,10 @@ def _head(view: _View) -> Iterator[str]:
         yield _verdict(view, of.chains[0])
     elif of.status is Status.WAS_SLOW:
         many = f"The worst of {len(of.chains)} chains in" if len(of.chains) > 1 else "In"
-        yield f"Nothing is slow now. {many} {view.span}: {_verdict(view, of.chains[0])}"
+        if of.chains[0].is_failure:
+            yield _verdict(view, of.chains[0])
+        else:
+            yield f"Nothing is slow now. {many} {view.span}: {_verdict(view, of.chains[0])}"
     elif of.status is Status.CHAINS_OFF:
         yield (
             "No verdict: chains are off, because `run` was started with --no-collector.chains or --no-collector.sched, or"
@@ -82,7 +91,7 @@ def _head(view: _View) -> Iterator[str]:
             f" {_count(steps, 'step')} so far; a baseline takes ten steps and five quiet seconds."
         )
     else:
-        yield f"No slowdown in {view.span}; {_totals(of.processes)}."
+        yield f"No slowdown in {view.span}; {_totals(of.processes, ())}."
 
 
 def _not_recording(view: _View) -> str:
@@ -140,7 +149,7 @@ def _details(view: _View, chain: ChainSummary) -> Iterator[str]:
         yield _field("tested", f"{result}: {'; '.join(chain.confirmation.evidence)}")
     yield _field("do", event.remedy)
     for command in chain.commands:
-        yield _field("", f"  {command}")
+        yield _field("", f"  {printable(command)}")
     for number, line in enumerate(chain.evidence):
         yield _field("stuck" if number == 0 else "", line)
     yield _field("where", _where(event, process))
@@ -167,11 +176,10 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
         without_steps = "" if event.cause is Cause.COLD_START else "; the job has no recurring steps"
         costs.append(f"{percent(event.lost_share)} of the time lost{without_steps}")
     if is_open and process is not None:
-        covered_ns, steps, lost_share = process.since(event.began_unix_ns)
+        covered_ns, steps = process.since(event.began_unix_ns)
         step_ns = mean_ns(steps)
-        if covered_ns:
-            step = f"{figures.duration(step_ns)} a step, " if step_ns else ""
-            costs.append(f"in the last {figures.duration(covered_ns)} {step}{percent(lost_share)} of the time lost")
+        if step_ns:
+            costs.append(f"in the last {figures.duration(covered_ns)} {figures.duration(step_ns)} a step")
     return "; ".join(costs)
 
 
@@ -213,11 +221,16 @@ def _where(event: ChainEvent, process: ProcessSum | None) -> str:
         "container": identity.container if identity else "",
         "pod": identity.pod if identity else "",
         "pid": str(event.tgid or ""),
-        "command": process.labels.comm if process else "",
-        "cgroup": event.cgroup,
+        "command": _quoted(process.labels.comm) if process else "",
+        "cgroup": _quoted(event.cgroup),
         "chain": event.chain_id,
     }
     return ", ".join(f"{name} {value}" for name, value in known.items() if value)
+
+
+def _quoted(value: str) -> str:
+    """What a tenant chose, in quotes unless it is plain: it may read like a command, or like the next item of the list."""
+    return shell_word(value) if value else ""
 
 
 # ---- the rest
@@ -227,7 +240,7 @@ def _foot(view: _View) -> Iterator[str]:
     of = view.of
     if of.status not in (Status.FINE, Status.NO_DATA, Status.TOO_EARLY) and of.processes:
         yield ""
-        yield f"In {view.span}: {_totals(of.processes)}."
+        yield f"In {view.span}: {_totals(of.processes, of.chains)}."
     if of.gaps:
         yield ""
     for gap in of.gaps:
@@ -242,17 +255,24 @@ def _gap(view: _View, gap: Gap) -> str:
     return f"Nothing was recorded from {began} to {ended} ({figures.duration(gap.ended_unix_ns - gap.began_unix_ns)}): {reason}."
 
 
-def _totals(processes: Sequence[ProcessSum]) -> str:
-    """`8 ranks made 12,345 steps; 0.8 % of the time lost, most of it to cpu_contention`."""
+def _totals(processes: Sequence[ProcessSum], chains: Sequence[ChainSummary]) -> str:
+    """`8 ranks made 12,345 steps; 0.8 % of the time lost, most of it to cpu_contention`.
+
+    Without the lost time where a chain has another cause than a resource of the host: the accounting charges what threads wait
+    for, such as a lock while a rank is missing.
+    """
     steps = sum(process.steps.counts.total for process in processes)
+    made = _count(steps, "step") if steps else "no recurring steps"
+    made = f"{_names(processes)} made {made}"
+    if any(one.event.cause not in LOST_TIME_CAUSES for chain in chains for one in (chain, *chain.waiting)):
+        return made
     covered_ns = sum(process.covered_ns for process in processes)
     lost_ns: Counter[str] = Counter()
     for process in processes:
         lost_ns.update(process.lost_ns)
     share = lost_ns.total() / covered_ns if covered_ns else 0.0
     most = f", most of it to {lost_ns.most_common(1)[0][0]}" if share >= 0.001 else ""
-    made = f"made {_count(steps, 'step')}" if steps else "made no recurring steps"
-    return f"{_names(processes)} {made}; {percent(share)} of the time lost{most}"
+    return f"{made}; {percent(share)} of the time lost{most}"
 
 
 def _names(processes: Sequence[ProcessSum]) -> str:

@@ -10,11 +10,13 @@ import fcntl
 import grp
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from exporter.errors import ExporterError
+from exporter.files import trust
 
 GROUP: Final = "adm"
 """The group that may read a machine's logs may read the history, too."""
@@ -127,9 +129,10 @@ def join_reader_group() -> None:
 def check_writable(path: Path) -> None:
     """Checks what claim() needs, without creating anything. Raises Unusable."""
     directory = path.parent
+    with _translated(directory):
+        trust.refuse_unsafe(directory)
     nearest = next(parent for parent in (directory, *directory.parents) if parent.exists())
     if nearest == directory:
-        _refuse_unsafe(directory)
         _refuse_foreign(path)
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Unusable(f"cannot write to {nearest}", remedy="set another --history.path")
@@ -137,32 +140,27 @@ def check_writable(path: Path) -> None:
 
 def _ensure_directory(directory: Path) -> None:
     """Creates it if needed. Only its owner may write to it: others could put a link where SQLite will write."""
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            directory.mkdir(DIRECTORY_MODE)
-        except FileExistsError:
-            pass
-        else:
+    with _translated(directory):
+        if trust.make_directory(directory, DIRECTORY_MODE):
             _give_to_group(directory)
-    except OSError as error:
-        raise Unusable(f"cannot create the directory {directory}: {error.strerror}") from error
-    _refuse_unsafe(directory)
 
 
-def _refuse_unsafe(directory: Path) -> None:
-    """It is a directory that no other user may write to."""
+@contextmanager
+def _translated(directory: Path) -> Iterator[None]:
+    """Errors of the directory and of those above it."""
     try:
-        found = directory.stat()
-    except OSError as error:
-        raise Unusable(f"cannot read {directory}: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise Unusable(f"{directory} is not a directory")
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        yield
+    except trust.UnsafePath as error:
         raise Unusable(
-            f"the directory {directory} is writable by others",
-            remedy=f"use a directory of its own: --history.path={directory}/gpu-stall-exporter/history.sqlite",
-        )
+            f"the directory {error.filename} is {error.strerror}",
+            remedy=f"use a directory of its own: --history.path={directory}/gpu-stall-exporter/history.sqlite"
+            if error.filename == str(directory)
+            else "choose a --history.path that root alone can change",
+        ) from error
+    except NotADirectoryError as error:
+        raise Unusable(f"{error.filename} is not a directory") from error
+    except OSError as error:
+        raise Unusable(f"cannot use the directory {directory}: {error.strerror}") from error
 
 
 def _refuse_foreign(path: Path) -> None:

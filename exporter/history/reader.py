@@ -1,95 +1,151 @@
 """Reads the history without root and without changing it, even while the exporter writes it or after it was killed.
 
-In: the path. Out: runs, chain events and windows, as of one moment. Raises NotPossibleHere for a file that cannot be read.
+In: the path of a file of unknown origin. Out: runs, chain events and windows, as of one moment. Raises
+NotPossibleHere for a file that cannot be read, that is not what the exporter writes, or that takes too long or too much memory.
 """
 
 from __future__ import annotations
 
 import grp
-import json
 import os
-import shutil
 import sqlite3
 import tempfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from exporter.chains.event import ChainEvent
+from exporter.chains.event import TIME_NS_MAX, ChainEvent
 from exporter.errors import NotPossibleHere
-from exporter.history.file_guard import SIDE_SUFFIXES
+from exporter.files import content, trust
+from exporter.files.budget import ReadBudget, Unfinished
+from exporter.history import database
+from exporter.history.packing import unpacked
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
-from exporter.history.store import APPLICATION_ID, MAGIC, SCHEMA_VERSION, unpacked
+from exporter.history.store import APPLICATION_ID, HEADER_BYTES, JOURNAL_SUFFIXES, MAGIC, SCHEMA_VERSION, read_header
+from exporter.text import untrusted
 
-_TIMEOUT_SECONDS = 2.0
+RUNS_MAX: Final = 20_000
+EVENTS_MAX: Final = 10_000
+EVENTS_BYTES_MAX: Final = 16 << 20
+_EVENT_BYTES_MAX: Final = 1 << 20
+_COPY_BYTES_MAX: Final = 1 << 30
+_ERROR_CHARACTERS: Final = 200
 
 
 class History:
     """An open history, as of the moment when it was opened."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, budget: ReadBudget, iterators: ExitStack) -> None:
         self._path = path
         self._connection = connection
+        self._budget = budget
+        self._iterators = iterators
 
     def runs(self) -> list[Run]:
         """Oldest first."""
-        rows = self._rows(
-            "select id, began_unix_ns, seen_unix_ns, ended_unix_ns, version, has_chains, window_seconds from runs order by id"
-        )
-        return [Run(*row)._replace(has_chains=bool(row[5])) for row in rows]
+        with self._errors_translated(), closing(self._rows(_RUNS, RUNS_MAX)) as rows:
+            found = [_run_of(row) for row in rows]
+        if len(found) >= RUNS_MAX:
+            raise self._too_much("runs of the exporter")
+        return found
 
     def events(self, since_unix_ns: int) -> list[RecordedEvent]:
         """All events of the chains that have an event since then or are not resolved."""
-        rows = self._rows(
-            "select run, document from events where chain_id in"
-            " (select chain_id from events where at_unix_ns >= ?"
-            "  union select chain_id from events group by chain_id having max(change = 'resolved') = 0) order by id",
-            since_unix_ns,
-        )
-        with self._errors_translated():
-            return [RecordedEvent(run, ChainEvent.from_document(json.loads(document))) for run, document in rows]
+        found: list[RecordedEvent] = []
+        left_bytes = EVENTS_BYTES_MAX
+        with self._errors_translated(), closing(self._rows(_EVENTS, since_unix_ns, EVENTS_MAX)) as rows:
+            for run, document in rows:
+                text = document if isinstance(document, str | bytes) else ""
+                left_bytes -= len(text)
+                if left_bytes < 0 or len(found) == EVENTS_MAX - 1:
+                    raise self._too_much("chain events")
+                event = ChainEvent.from_document(untrusted.json_value(text, _EVENT_BYTES_MAX))
+                found.append(RecordedEvent(untrusted.count(run), event))
+        return found
 
     def windows(self, since_unix_ns: int) -> Iterator[RecordedWindows]:
-        """Oldest first. An iterator, since a day of windows takes much memory."""
-        rows = self._rows(
-            "select run, began_unix_ns, ended_unix_ns, processes from windows where ended_unix_ns > ? order by ended_unix_ns",
-            since_unix_ns,
-        )
-        for run, began_unix_ns, ended_unix_ns, blob in rows:
-            with self._errors_translated():
-                windows = unpacked(blob, began_unix_ns, ended_unix_ns)
-            yield RecordedWindows(run, began_unix_ns, ended_unix_ns, windows)
+        """Oldest first. An iterator, since a day of windows takes much memory; it is closed with the history."""
+        return self._iterators.enter_context(closing(self._windows(since_unix_ns)))
 
-    def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
-        with self._errors_translated():
-            yield from self._connection.execute(query, values)
+    def _windows(self, since_unix_ns: int) -> Generator[RecordedWindows, None, None]:
+        with self._errors_translated(), closing(self._rows(_WINDOWS, since_unix_ns)) as rows:
+            for run, began, ended, blob in rows:
+                began_unix_ns, ended_unix_ns = _span_of(began, ended)
+                windows = unpacked(blob, began_unix_ns, ended_unix_ns)
+                yield RecordedWindows(untrusted.count(run), began_unix_ns, ended_unix_ns, windows)
+
+    def _rows(self, query: str, *values: int) -> Generator[tuple[Any, ...], None, None]:
+        for row in self._connection.execute(query, values):
+            self._budget.check()
+            yield row
+
+    def _too_much(self, what: str) -> NotPossibleHere:
+        return NotPossibleHere(
+            f"the history at {self._path} holds more {what} than can be explained at once",
+            remedy="use a smaller --since",
+        )
 
     @contextmanager
     def _errors_translated(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.DatabaseError, zlib.error, ValueError, TypeError, KeyError) as error:
+        except (sqlite3.Error, ValueError, MemoryError) as error:
             raise _damaged(self._path, error) from error
+        except Unfinished as error:
+            raise _unfinished(self._path, error) from None
+
+
+_RUNS: Final = (
+    "select id, began_unix_ns, seen_unix_ns, ended_unix_ns, version, has_chains, window_seconds"
+    " from runs order by id limit ?"
+)
+_EVENTS: Final = (
+    "select run, document from events where chain_id in"
+    " (select chain_id from events where at_unix_ns >= ?"
+    "  union select chain_id from events group by chain_id having max(change = 'resolved') = 0) order by id limit ?"
+)
+_WINDOWS: Final = (
+    "select run, began_unix_ns, ended_unix_ns, processes from windows where ended_unix_ns > ? order by ended_unix_ns"
+)
+
+
+def _run_of(row: tuple[Any, ...]) -> Run:
+    number, began, seen, ended, version, has_chains, window_seconds = row
+    return Run(
+        untrusted.count(number),
+        untrusted.count(began, TIME_NS_MAX),
+        untrusted.count(seen, TIME_NS_MAX),
+        None if ended is None else untrusted.count(ended, TIME_NS_MAX),
+        untrusted.text(version),
+        untrusted.switch(has_chains),
+        untrusted.number(window_seconds),
+    )
+
+
+def _span_of(began: Any, ended: Any) -> tuple[int, int]:
+    ended_unix_ns = untrusted.count(ended, TIME_NS_MAX)
+    return untrusted.count(began, ended_unix_ns), ended_unix_ns
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[History]:
-    """The history at a path, open while the block lasts."""
-    _check_file(path)
-    with tempfile.TemporaryDirectory(prefix="gpu-stall-exporter-") as folder:
-        connection = _connected(path, Path(folder))
-        try:
-            yield History(path, connection)
-        finally:
-            connection.close()
+def opened(path: Path, budget: ReadBudget | None = None) -> Iterator[History]:
+    """The history at a path, open while the block lasts. budget: time for all that is read, by default as the size allows."""
+    size_bytes = _check_file(path)
+    budget = budget or ReadBudget.for_size(size_bytes)
+    with (
+        tempfile.TemporaryDirectory(prefix="gpu-stall-exporter-") as folder,
+        closing(_connected(path, Path(folder), budget)) as connection,
+        ExitStack() as iterators,
+    ):
+        yield History(path, connection, budget, iterators)
 
 
-def _check_file(path: Path) -> None:
+def _check_file(path: Path) -> int:
+    """The size of the file and those beside it, all of which are regular: SQLite would wait for a pipe."""
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
+        header = read_header(path)
+        size_bytes = os.lstat(path).st_size + sum(map(_size_beside, _beside(path)))
     except FileNotFoundError:
         raise NotPossibleHere(
             f"no history at {path}",
@@ -97,17 +153,34 @@ def _check_file(path: Path) -> None:
         ) from None
     except PermissionError:
         raise NotPossibleHere(f"no permission to read {path}", remedy=_who_may_read(path)) from None
-    except OSError as error:
-        raise NotPossibleHere(f"cannot read {path}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise NotPossibleHere(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if not header:
         raise NotPossibleHere(
             f"the history at {path} is empty", remedy="`run` writes to it within a few seconds: try again"
         )
     application = int.from_bytes(header[68:72], "big")
-    if not header.startswith(MAGIC) or len(header) < 100 or application != APPLICATION_ID:
+    if not header.startswith(MAGIC) or len(header) < HEADER_BYTES or application != APPLICATION_ID:
         raise NotPossibleHere(
             f"{path} is not a history of this program", remedy="set --history.path to the file that `run` writes"
         )
+    return size_bytes
+
+
+def _beside(path: Path) -> list[Path]:
+    return [path.with_name(path.name + suffix) for suffix in JOURNAL_SUFFIXES]
+
+
+def _size_beside(path: Path) -> int:
+    """0 if there is none. Raises OSError if it is not a regular file."""
+    try:
+        fd = content.open_regular(path)
+    except (FileNotFoundError, PermissionError):  # SQLite may not read it either
+        return 0
+    try:
+        return os.fstat(fd).st_size
+    finally:
+        os.close(fd)
 
 
 def _who_may_read(path: Path) -> str:
@@ -121,26 +194,28 @@ def _who_may_read(path: Path) -> str:
     return "run it as root"
 
 
-def _connected(path: Path, folder: Path) -> sqlite3.Connection:
-    """A connection in a read transaction: to the file, or to a copy if SQLite refuses a reader without write permission.
+def _connected(path: Path, folder: Path, budget: ReadBudget) -> sqlite3.Connection:
+    """A connection in a read transaction: to the file, or to a copy.
 
     While the exporter runs, it keeps the index of the write-ahead log up to date, which readers can use. After it has stopped
-    there is no log, and the file does not change. After it was killed, its log is left.
+    there is no log, and the file does not change. After it was killed, its log is left. A copy is read if SQLite refuses a reader
+    without write permission, and if another user could replace the file or what is beside it at any moment.
     """
-    attempts = (_read_only, _copied) if _has_wal(path) else (_immutable, _read_only, _copied)
-    failure: sqlite3.DatabaseError | OSError | None = None
-    for attempt in attempts:
+    failure: Exception | None = None
+    for attempt in _attempts(path):
         connection: sqlite3.Connection | None = None
         try:
             connection = attempt(path, folder)
-            connection.isolation_level = None
+            database.restrict(connection, budget)
             connection.execute("begin")
             (version,) = connection.execute("pragma user_version").fetchone()
-            connection.execute("select count(*) from runs").fetchone()
-        except (sqlite3.DatabaseError, OSError) as error:
+            database.refuse_other_schema(connection)
+        except (sqlite3.Error, ValueError, MemoryError, OSError, Unfinished) as error:
             failure = error
             if connection is not None:
                 connection.close()
+            if isinstance(error, Unfinished):
+                break
             continue
         if version > SCHEMA_VERSION:
             connection.close()
@@ -149,36 +224,51 @@ def _connected(path: Path, folder: Path) -> sqlite3.Connection:
             )
         return connection
     assert failure is not None  # noqa: S101 - every attempt failed
-    raise _damaged(path, failure)
+    raise _unfinished(path, failure) if isinstance(failure, Unfinished) else _damaged(path, failure)
+
+
+def _attempts(path: Path) -> tuple[Callable[[Path, Path], sqlite3.Connection], ...]:
+    if not trust.is_safe_file(path):
+        return (_copied,)
+    return (_read_only, _copied) if _has_wal(path) else (_immutable, _read_only, _copied)
 
 
 def _has_wal(path: Path) -> bool:
-    return path.with_name(path.name + SIDE_SUFFIXES[0]).exists()
+    return path.with_name(path.name + JOURNAL_SUFFIXES[0]).exists()
 
 
 def _immutable(path: Path, _folder: Path) -> sqlite3.Connection:
-    return _connection(path, "immutable=1")
+    return database.connected(path, "immutable=1")
 
 
 def _read_only(path: Path, _folder: Path) -> sqlite3.Connection:
-    return _connection(path, "mode=ro")
+    return database.connected(path, "mode=ro")
 
 
 def _copied(path: Path, folder: Path) -> sqlite3.Connection:
-    copy = folder / path.name
-    shutil.copyfile(path, copy)
+    copy = folder / "history.sqlite"
+    _copy(path, copy)
     if _has_wal(path):
-        shutil.copyfile(path.with_name(path.name + SIDE_SUFFIXES[0]), copy.with_name(copy.name + SIDE_SUFFIXES[0]))
-    os.chmod(copy, 0o600)  # noqa: PTH101 - a copy has the mode of a new file
-    return _connection(copy, "mode=rw")
+        _copy(path.with_name(path.name + JOURNAL_SUFFIXES[0]), copy.with_name(copy.name + JOURNAL_SUFFIXES[0]))
+    return database.connected(copy, "mode=rw")
 
 
-def _connection(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=_TIMEOUT_SECONDS)
+def _copy(source: Path, copy: Path) -> None:
+    """Raises OSError."""
+    fd = content.open_regular(source)
+    try:
+        content.copy(fd, copy, _COPY_BYTES_MAX)
+    finally:
+        os.close(fd)
 
 
 def _damaged(path: Path, error: Exception) -> NotPossibleHere:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     return NotPossibleHere(
-        f"cannot read the history at {path}: {error}",
+        f"cannot read the history at {path}: {reason[:_ERROR_CHARACTERS]}",
         remedy="if it is damaged, the exporter replaces it when it next reads the damaged part",
     )
+
+
+def _unfinished(path: Path, error: Unfinished) -> NotPossibleHere:
+    return NotPossibleHere(f"gave up reading the history at {path}: {error}", remedy="use a smaller --since")

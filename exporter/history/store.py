@@ -6,20 +6,25 @@ In: chain events and windows. Out: rows for exporter.history.reader. One thread 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-import zlib
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from exporter.chains.event import ChainEvent
-from exporter.history.file_guard import LockedFile, Unusable
+from exporter.files import content
+from exporter.history.file_guard import SIDE_SUFFIXES, LockedFile, Unusable
+from exporter.history.packing import packed
 from exporter.history.window import Window
 
 SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x67707573  # "gpus"; marks our files among other databases
 MAGIC: Final = b"SQLite format 3\0"
+HEADER_BYTES: Final = 100
+JOURNAL_SUFFIXES: Final = (*SIDE_SUFFIXES, "-journal")
+"""Files beside the database that SQLite may open."""
 
 _FRACTIONS: Final = b"\x40\x20\x20"  # in the header of every valid file; https://www.sqlite.org/fileformat2.html
 
@@ -258,15 +263,13 @@ def event_row(run: int, event: ChainEvent) -> tuple[object, ...]:
 _RENAME = "set another --history.path"
 
 
-def packed(windows: Iterable[Window]) -> bytes:
-    """Compressed JSON."""
-    documents = [window.to_document() for window in windows]
-    return zlib.compress(json.dumps(documents, separators=(",", ":")).encode())
-
-
-def unpacked(blob: bytes, began_unix_ns: int, ended_unix_ns: int) -> list[Window]:
-    """The inverse of packed(). Raises ValueError, TypeError or zlib.error for other data."""
-    return [Window.from_document(one, began_unix_ns, ended_unix_ns) for one in json.loads(zlib.decompress(blob))]
+def read_header(path: Path) -> bytes:
+    """The first bytes of a regular file. Raises OSError."""
+    fd = content.open_regular(path)
+    try:
+        return content.read_up_to(fd, HEADER_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -277,13 +280,12 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _refuse_foreign(path: Path) -> None:
     """Reads the header only: opening a database might change it."""
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
+        header = read_header(path)
     except FileNotFoundError:
         return
     except OSError as error:
         raise Unusable(f"cannot read {path}: {error.strerror}") from error
-    if not header.startswith(MAGIC) or len(header) < 100 or header[21:24] != _FRACTIONS:
+    if not header.startswith(MAGIC) or len(header) < HEADER_BYTES or header[21:24] != _FRACTIONS:
         return  # empty or damaged: SQLite finds out
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
     if version > SCHEMA_VERSION and application == APPLICATION_ID:

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from exporter.model import Identity
+from exporter.text import untrusted
 from exporter.totals import Counts, HistogramTotal
+from exporter.units import SLOTS
 
 NO_STEPS = HistogramTotal(Counts(), 0)
+
+_FIELDS: Final = 8  # of a document
+_NAMES_MAX: Final = 64  # culprits, causes, states or operations of one window
 
 
 class ProcessLabels(NamedTuple):
@@ -82,23 +87,48 @@ class Window:
 
     @classmethod
     def from_document(cls, document: Any, began_unix_ns: int, ended_unix_ns: int) -> Self:
-        """The inverse of to_document(). Raises TypeError or ValueError for other documents."""
-        process, (values, tgid, comm), steps, lost_ns, culprits_ns, states_ns, switches, operations = document
+        """The inverse of to_document(): text is printable and bounded. Raises ValueError for other documents."""
+        process, labels, steps, lost_ns, culprits_ns, states_ns, switches, operations = untrusted.sequence(
+            document, length=_FIELDS
+        )
+        values, tgid, comm = untrusted.sequence(labels, length=len(ProcessLabels._fields))
         return cls(
-            process,
-            ProcessLabels(Identity(*values), tgid, comm),
+            untrusted.count(process),
+            ProcessLabels(_identity_of(values), untrusted.count(tgid), untrusted.text(comm)),
             began_unix_ns,
             ended_unix_ns,
             _histogram_of(steps),
-            lost_ns,
-            tuple((cause, culprit, ns) for cause, culprit, ns in culprits_ns),
-            states_ns,
-            Switches(*switches),
-            tuple(
-                OperationTime(api, name, calls, errors, _histogram_of(timed))
-                for api, name, calls, errors, timed in operations
-            ),
+            _named_ns(lost_ns),
+            tuple(map(_culprit_of, untrusted.sequence(culprits_ns, _NAMES_MAX))),
+            _named_ns(states_ns),
+            Switches(*map(untrusted.count, untrusted.sequence(switches, length=len(Switches._fields)))),
+            tuple(map(_operation_of, untrusted.sequence(operations, _NAMES_MAX))),
         )
+
+
+def _identity_of(values: Any) -> Identity:
+    return Identity(*map(untrusted.text, untrusted.sequence(values, length=len(Identity.__slots__))))
+
+
+def _named_ns(document: Any) -> dict[str, int]:
+    """Name of a cause or state -> nanoseconds."""
+    return {untrusted.text(name): untrusted.integer(ns) for name, ns in untrusted.mapping(document, _NAMES_MAX).items()}
+
+
+def _culprit_of(document: Any) -> tuple[str, str, int]:
+    cause, culprit, ns = untrusted.sequence(document, length=3)
+    return untrusted.text(cause), untrusted.text(culprit), untrusted.integer(ns)
+
+
+def _operation_of(document: Any) -> OperationTime:
+    api, name, calls, errors, timed = untrusted.sequence(document, length=len(OperationTime._fields))
+    return OperationTime(
+        untrusted.text(api),
+        untrusted.text(name),
+        untrusted.integer(calls),
+        untrusted.integer(errors),
+        _histogram_of(timed),
+    )
 
 
 def _histogram(total: HistogramTotal) -> list[Any]:
@@ -107,5 +137,6 @@ def _histogram(total: HistogramTotal) -> list[Any]:
 
 
 def _histogram_of(document: Any) -> HistogramTotal:
-    sum_ns, begin, held = document
-    return HistogramTotal(Counts(begin, tuple(held)), sum_ns)
+    sum_ns, begin, held = untrusted.sequence(document, length=3)
+    counts = untrusted.counts(held, SLOTS)
+    return HistogramTotal(Counts(untrusted.count(begin, SLOTS - len(counts)), counts), untrusted.integer(sum_ns))

@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import enum
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 _VERSION_3 = 0x20080522
-_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 38, 47
+_PR_CAP_AMBIENT_RAISE, _PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 
 
 class Capability(enum.IntEnum):
@@ -29,6 +31,10 @@ class Capability(enum.IntEnum):
     def label(self) -> str:
         """CAP_BPF."""
         return f"CAP_{self.name}"
+
+
+READING = (Capability.SYS_PTRACE, Capability.DAC_READ_SEARCH, Capability.CHECKPOINT_RESTORE)
+"""What programs keep that read processes and files of tenants."""
 
 
 class _Header(ctypes.Structure):
@@ -52,11 +58,33 @@ def has(capability: Capability) -> bool:
 def keep_only(wanted: Collection[Capability]) -> None:
     """Drop all capabilities but these; no program that is started later can gain any. Raises OSError."""
     mask = sum(1 << one for one in wanted) & _bits(_read(), "permitted")
-    halves = [mask & 0xFFFFFFFF, mask >> 32]
-    data = (_Data * 2)(*(_Data(half, half, 0) for half in halves))
+    _write(mask, inheritable=0)
+    _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+@contextmanager
+def passed_on(wanted: Collection[Capability]) -> Iterator[None]:
+    """Programs that this thread starts within have those of `wanted` that it has, whichever its user is. Raises OSError.
+
+    As root a program has the others as well, until it drops them.
+    """
+    permitted = _bits(_read(), "permitted")
+    passed = [one for one in wanted if permitted >> one & 1]
+    _write(permitted, inheritable=sum(1 << one for one in passed))
+    try:
+        for one in passed:
+            _checked(_libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, int(one), 0, 0), "prctl")
+        yield
+    finally:
+        _write(permitted, inheritable=0)
+
+
+def _write(mask: int, *, inheritable: int) -> None:
+    """Set the effective and permitted capabilities to `mask`; none is ambient any more. Raises OSError."""
+    halves = [(one & 0xFFFFFFFF, one >> 32) for one in (mask, inheritable)]
+    data = (_Data * 2)(*(_Data(own, own, passed) for own, passed in zip(*halves, strict=True)))
     _checked(_libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl")
     _checked(_libc().capset(ctypes.byref(_Header(_VERSION_3, 0)), data), "capset")
-    _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def _read() -> ctypes.Array[_Data]:

@@ -72,7 +72,7 @@ class Hierarchy:
 
     def path_in(self, cgroup_text: str) -> str | None:
         """The path in /proc/TGID/cgroup for this hierarchy; None when it is outside of what is mounted here."""
-        for line in cgroup_text.splitlines():
+        for line in cgroup_text.split("\n"):
             _, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
             is_this = not controllers if self.version == 2 else self.controller in controllers.split(",")

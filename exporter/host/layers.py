@@ -43,7 +43,7 @@ def paths_in_layers(mountinfo: bytes, path: bytes) -> list[bytes]:
 
 
 def _mounts(mountinfo: bytes) -> Iterator[_Mount]:
-    for line in mountinfo.splitlines():
+    for line in mountinfo.split(b"\n"):
         before, separator, after = line.partition(b" - ")
         fields, more = before.split(b" "), after.split(b" ")
         if separator and len(fields) >= 5 and len(more) >= 3:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import errno
 import os
 import re
-import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from exporter.errors import MalformedElf, NotPossibleHere, ProcessGone
+from exporter.files import content
 from exporter.host.elf import ElfFile, read_elf
 from exporter.host.layers import paths_in_layers
 from exporter.host.mappings import Mapping, parse_executable_mappings
@@ -44,6 +45,12 @@ class SkipReason(enum.Enum):
     DENIED = "denied"  # a privilege is missing
     MALFORMED = "malformed"  # not an ELF file in spite of its name
     HIDDEN = "hidden"  # an overlay has put a copy in its place after it was mapped
+    UNANSWERED = "unanswered"  # its file system does not answer
+    USER_FILE_SYSTEM = (
+        "user_file_system"  # a user serves its file system, and could stop the kernel in the middle of a probe
+    )
+    FROZEN = "frozen"  # it appeared after the start, and nothing may be attached any more
+    SHARE = "share"  # its owner has used up its share of probed files
 
 
 # auditwheel puts hexadecimal digits of the content into a name: libcudart-d0da41ae.so.11.0. The plugins of NCCL
@@ -79,13 +86,12 @@ class MappedLibrary:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedLibrary:
-    """A library that was opened and read. A context manager: elf needs `fd`, which is open until close()."""
+class HeldFile:
+    """A descriptor that is open until close(). A context manager."""
 
     library: MappedLibrary
     fd: int
     file_id: FileId
-    elf: ElfFile
 
     def close(self) -> None:
         """Call it once."""
@@ -98,6 +104,13 @@ class OpenedLibrary:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLibrary(HeldFile):
+    """A library that was opened and read. elf needs `fd`."""
+
+    elf: ElfFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +185,13 @@ def _reason_of_absence(
 
 
 def _open_regular(path: bytes) -> int:
-    """Opens in two steps: O_PATH touches nothing, so that a device or a pipe is recognised before it is opened.
-
-    The observed process chooses the path: a symbolic link in it leads wherever that process likes, within our root.
-    """
-    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    """The observed process chooses the path: a symbolic link in it leads wherever that process likes, within our root."""
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise MalformedElf("mapped by a library's name, but not a regular file")
-        return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    finally:
-        os.close(handle)
+        return content.open_regular(path, follow_links=True)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EISDIR):
+            raise MalformedElf("mapped by a library's name, but not a regular file") from error
+        raise
 
 
 def file_id(fd: int) -> FileId:
@@ -217,28 +226,27 @@ def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLi
     return _read(library, fd)
 
 
-def inspect_layers(
-    processes: Processes, tgid: int, library: MappedLibrary, is_mapped: Callable[[int], bool]
-) -> OpenedLibrary | SkippedLibrary:
-    """The same for a library that an overlay hides behind a copy. is_mapped: whether a descriptor is of the mapped file.
+def inspect_layers(processes: Processes, tgid: int, library: MappedLibrary) -> Iterator[OpenedLibrary | SkippedLibrary]:
+    """The files that a mapped library may be if an overlay hides it behind a copy. The caller closes them.
 
     Searches its layers in the mount namespaces of this process, of the node's first process, and of the process that maps it.
     """
-    path = library.mapping.path
     try:
         mountinfo = processes.read(tgid, "mountinfo", MOUNTINFO_BYTES_MAX)
-    except (ProcessGone, NotPossibleHere) as error:
-        return SkippedLibrary(library, SkipReason.VANISHED, error.one_line())
+    except (ProcessGone, NotPossibleHere):
+        return
     roots = (b"", *(os.fsencode(processes.proc) + b"/%d/root" % number for number in (1, tgid)))
-    for layered in paths_in_layers(mountinfo, path):
+    for layered in paths_in_layers(mountinfo, library.mapping.path):
         for root in roots:
             try:
                 fd = _open_regular(root + layered)
             except (OSError, ValueError, MalformedElf):
                 continue  # try the next path
-            if is_mapped(fd):
-                return _read(library, fd)
-            os.close(fd)
+            yield _read(library, fd)
+
+
+def hidden(library: MappedLibrary) -> SkippedLibrary:
+    """None of the files of inspect_layers() is the mapped one."""
     detail = (
         f"{library.mapping.shown_path}: an overlay has copied it after it was mapped, and its layer cannot be reached"
     )

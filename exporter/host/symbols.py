@@ -11,12 +11,13 @@ import json
 import subprocess
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from exporter.errors import ProcessGone
 from exporter.host import mappings
+from exporter.host.few_rights import with_few_rights
 from exporter.host.processes import Processes
 from exporter.text.printable import printable_bytes
 
@@ -28,6 +29,10 @@ TIMEOUT_SECONDS: Final = 20.0
 ANSWER_BYTES_MAX: Final = 1 << 20
 FUNCTION_CHARACTERS_MAX: Final = 120
 MODULE_CHARACTERS_MAX: Final = 64
+
+
+FilesAt = Callable[[int, Sequence[int]], Mapping[int, str]]
+"""The file of each address of a process that lies in one; see by_files()."""
 
 
 class CodeAddress(NamedTuple):
@@ -48,24 +53,29 @@ class Symbols:
     """Looks up one process at a time. close() aborts a look-up from another thread, and all later ones."""
 
     def __init__(
-        self, processes: Processes, python: str = SYSTEM_PYTHON, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        processes: Processes,
+        files_at: FilesAt,
+        python: str = SYSTEM_PYTHON,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self._processes = processes
-        self._command = (python, "-I", str(BCC_PROGRAM))
+        self._files_at = files_at
+        self._command = with_few_rights(python, "-I", str(BCC_PROGRAM))
         self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
     def name(self, tgid: int, addresses: Iterable[CodeAddress]) -> AddressNames:
-        """Name every address that lies in a file or in a function. Raises ProcessGone, NotPossibleHere."""
+        """Name every address that lies in a file or in a function. Raises ProcessGone, NotPossibleHere, NoAnswer."""
         wanted = tuple(dict.fromkeys(addresses))
         started_ticks = self._processes.start_time_ticks(tgid)
-        texts = by_files(self._processes.maps(tgid), (one.address for one in wanted))
+        texts = self._files_at(tgid, [one.address for one in wanted])
         answer = self._run_bcc(tgid, wanted)
         if self._processes.start_time_ticks(tgid) != started_ticks:
             raise ProcessGone(f"process {tgid} ended")
-        return AddressNames(texts | by_functions(answer, wanted), by_bcc=answer is not None)
+        return AddressNames({**texts, **by_functions(answer, wanted)}, by_bcc=answer is not None)
 
     def close(self) -> None:
         """Kill the program that is running; start none any more."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from exporter.gpu.model import GpuReading
-from exporter.host.cgroups import hierarchy_of, unified_hierarchy
+from exporter.host.cgroups import Hierarchy, hierarchy_of, unified_hierarchy
 from exporter.host.disks import Disks
 from exporter.host.machine import cpu_times
 from exporter.host.processes import Processes
@@ -31,6 +31,7 @@ from exporter.kernel.maps import MapReader
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.units import NANOSECONDS
+from exporter.workloads.machine import machine_container_id
 from exporter.workloads.orchestrators.pod_cache import PodCache
 
 
@@ -59,7 +60,11 @@ class _Sources:
 
     def labels(self, controller: str) -> CgroupLabels:
         """Labels of cgroups in the hierarchy with this controller, by its name in version 1."""
-        return CgroupLabels(self.node, hierarchy_of(controller), self.pods)
+        return self.labels_in(hierarchy_of(controller))
+
+    def labels_in(self, hierarchy: Hierarchy | None) -> CgroupLabels:
+        """Labels of cgroups in a hierarchy."""
+        return CgroupLabels(self.node, hierarchy, self.pods, machine_container_id(self.processes))
 
 
 def _block(sources: _Sources) -> HostCollector:
@@ -78,7 +83,7 @@ def _cpu(sources: _Sources) -> HostCollector:
 
 
 def _network(sources: _Sources) -> HostCollector:
-    labels = CgroupLabels(sources.node, unified_hierarchy(), sources.pods)
+    labels = sources.labels_in(unified_hierarchy())
     read_sockets = TracedSockets(sources.processes.proc, with_namespaces=sources.with_network_namespaces)
     return Network(labels, sources.ttl_ns, sources.maps.get("retransmits"), read_sockets, read_interfaces)
 

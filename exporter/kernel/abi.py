@@ -18,7 +18,7 @@ RANK_UNKNOWN = -1
 COMMUNICATOR_ORDINALS = 16
 COMMUNICATOR_OTHER = 17
 DROP_PROGRAMS = 7
-DROP_REASONS = 34
+DROP_REASONS = 35
 ATTACHMENTS = 256
 FEEDING_PLACES = 4096
 GRID_CLASSES = 6
@@ -33,6 +33,11 @@ OPERATION_NONE = 65535
 OPERATION_NCCL_WAIT = 65534
 OUTPUTS = 128
 GPU_MAJORS = 4
+HASH_KEY_WORDS = 2
+SHARE_TABLES = 16
+SHARE_NEWCOMERS = 256
+SHARE_OWNERS = 1024
+SHARE_LEVELS = 8
 STACK_FRAMES = 64
 STACK_RETURNS = 8
 STACK_WORDS = 1024
@@ -256,8 +261,9 @@ MAPPING_ROW = Layout(
     inode="Q",
     generation="I",
     device="I",
-    is_own="I",
-    padding="I",
+    is_own="H",
+    is_in_user_namespace="H",
+    file_system="I",
 )
 MEMORY_ROW = Layout(
     reclaim_ns="Q",
@@ -367,6 +373,22 @@ SETTINGS = Layout(
     loaded_ns="Q",
     exporter_tgid="I",
     padding="I",
+    hash_key="2Q",
+)
+PROCESS_SHARE = Layout(
+    owner="I",
+    uid="I",
+    group="Q",
+    user_key="Q",
+    used="16i",
+)
+OWNER_ROW = Layout(
+    used="16q",
+    refused="16Q",
+)
+SHARE_TOTALS = Layout(
+    used="16q",
+    capacity="16q",
 )
 STACK_FRAME = Layout(
     slot="Q",
@@ -595,6 +617,7 @@ class DropReason(enum.IntEnum):
     OUTPUTS_FULL = 31
     EXITS_FULL = 32
     AWAITED_FULL = 33
+    IMPLAUSIBLE_SIZE = 34
 
 
 class EventKind(enum.IntEnum):
@@ -619,6 +642,31 @@ class IpFamily(enum.IntEnum):
 class FrontierKind(enum.IntEnum):
     STREAM = 0
     EVENT = 1
+
+
+class ShareTable(enum.IntEnum):
+    PROCESSES = 0
+    OPERATIONS = 1
+    ERRORS = 2
+    ALLOCATIONS = 3
+    COMMUNICATORS = 4
+    PROGRESS = 5
+    FRONTIERS = 6
+    GRAPHS = 7
+    PINNED = 8
+    COPIES = 9
+    EXPOSURES = 10
+    INTERVALS = 11
+    BLAME = 12
+    WAKEUPS = 13
+    DISK_WAITS = 14
+    FORKS = 15
+
+
+class ShareRequest(enum.IntEnum):
+    OWNER = 0
+    RELEASE = 1
+    END = 2
 
 
 class ThreadState(enum.IntEnum):

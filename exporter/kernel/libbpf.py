@@ -11,7 +11,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -56,6 +56,28 @@ class _IteratorOptions(ctypes.Structure):
     """`struct bpf_iter_attach_opts`."""
 
     _fields_ = (("sz", c_size_t), ("link_info", c_void_p), ("link_info_len", c_uint32))
+
+
+class _RunOptions(ctypes.Structure):
+    """`struct bpf_test_run_opts`."""
+
+    _fields_ = (
+        ("sz", c_size_t),
+        ("data_in", c_void_p),
+        ("data_out", c_void_p),
+        ("data_size_in", c_uint32),
+        ("data_size_out", c_uint32),
+        ("ctx_in", c_void_p),
+        ("ctx_out", c_void_p),
+        ("ctx_size_in", c_uint32),
+        ("ctx_size_out", c_uint32),
+        ("retval", c_uint32),
+        ("repeat", c_int),
+        ("duration", c_uint32),
+        ("flags", c_uint32),
+        ("cpu", c_uint32),
+        ("batch_size", c_uint32),
+    )
 
 
 class _ProgramInfo(ctypes.Structure):
@@ -145,6 +167,14 @@ class Libbpf(LibbpfLibrary):
         info, size = _ProgramInfo(), c_uint32(ctypes.sizeof(_ProgramInfo))
         self.checked("cannot read program information", self._lib.bpf_obj_get_info_by_fd(program_fd, byref(info), size))
         return int(info.recursion_misses)
+
+    def run(self, program_fd: int, name: str, arguments: Sequence[int]) -> None:
+        """Run a raw tracepoint program once, with arguments instead of those of an event (kernel 5.10)."""
+        context = (c_uint64 * len(arguments))(*arguments)
+        options = _RunOptions(
+            sz=ctypes.sizeof(_RunOptions), ctx_in=ctypes.addressof(context), ctx_size_in=ctypes.sizeof(context)
+        )
+        self.checked(f"cannot run {name}", self._lib.bpf_prog_test_run_opts(program_fd, byref(options)))
 
     # ---- links
 

@@ -45,6 +45,7 @@ _FUNCTIONS = (
     ("bpf_map_delete_elem", c_int, (c_int, c_void_p)),
     ("bpf_map_lookup_batch", c_int, (c_int, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_uint32), c_void_p)),
     ("bpf_obj_get_info_by_fd", c_int, (c_int, c_void_p, POINTER(c_uint32))),
+    ("bpf_prog_test_run_opts", c_int, (c_int, c_void_p)),
     ("bpf_program__attach_iter", c_void_p, (c_void_p, c_void_p)),
     ("bpf_link__fd", c_int, (c_void_p,)),
     ("bpf_iter_create", c_int, (c_int,)),

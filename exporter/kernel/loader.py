@@ -7,6 +7,7 @@ Objects share maps of equal name: the object that is loaded first creates them.
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from exporter.kernel import abi, perf_events
 from exporter.kernel import libbpf as bpf
 from exporter.kernel.apis import CALL_SUBJECTS
 from exporter.kernel.attachment_numbers import AttachmentNumbers
+from exporter.kernel.capacities import capacity, machine_bytes
 from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE, KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
+from exporter.kernel.share_rows import TABLES, write_capacities
 from exporter.kernel.thread_rows import IDLE_NS
 
 OBJECTS_DIR = Path(__file__).parent / "objects"
@@ -53,6 +56,12 @@ _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
 """Programs that run at perf events, on every CPU."""
 _ON_ONE_TASK = ("mappings_", "stacks_")
 """Prefixes of iterators that run on one task at a time."""
+_ON_REQUEST = "process_share"
+"""The program that request_share() runs."""
+_SHARE_ARGUMENTS = 4
+HASH_KEY_BYTES = 8 * abi.HASH_KEY_WORDS
+NO_KEY = bytes(HASH_KEY_BYTES)
+"""Without a key, every node makes the same hash of a communicator."""
 BTF = Path("/sys/kernel/btf/vmlinux")
 _BUILD = "run `make build`"
 
@@ -130,6 +139,13 @@ class Kernel:
         finally:
             self.libbpf.destroy_link(link)
 
+    def request_share(self, *arguments: int) -> None:
+        """Run the program that changes the shares of processes. arguments: a ShareRequest and what it is about."""
+        program = self.programs.get(_ON_REQUEST)
+        if program is not None:
+            padded = (*arguments, *(0,) * _SHARE_ARGUMENTS)[:_SHARE_ARGUMENTS]
+            self.libbpf.run(self.libbpf.program_fd(program), _ON_REQUEST, padded)
+
     def recursion_misses(self) -> dict[str, int]:
         """Program name -> runs that the kernel skipped, for every loaded program."""
         libbpf = self.libbpf
@@ -160,15 +176,17 @@ def load(
     idle_ns: int = IDLE_NS,
     with_launches: bool = True,
     with_returns: bool = True,
+    hash_key: bytes = NO_KEY,
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
 ) -> Kernel:
     """Load the programs of `subjects` and attach those with a fixed attach point.
 
-    wanted: the attachment kind; None: the best one that loads. capacities: max_entries by map name. idle_ns: the part of a gap
-    between calls beyond this length is idle. with_launches: whether launches will be probed. with_returns: False loads programs
-    on entries only. The error of a subject goes to `failures`; the other subjects are not affected. Raises NotPossibleHere if no
-    call subject loads, or if the objects were built from other sources.
+    wanted: the attachment kind; None: the best one that loads. capacities: max_entries by map name, for a map that is shared by
+    owner what a single owner may have; those not named follow the machine. idle_ns: the part of a gap between calls beyond this
+    length is idle. with_launches: whether launches will be probed. with_returns: False loads programs on entries only.
+    hash_key: HASH_KEY_BYTES that the hashes of communicators depend on. The error of a subject goes to `failures`; the other
+    subjects are not affected. Raises NotPossibleHere if no call subject loads, or if the objects were built from other sources.
     """
     if not btf.exists():
         raise NotPossibleHere(
@@ -189,16 +207,17 @@ def load(
                 kernel.failures[subject] = error
         loaded = [subject for subject in subjects if subject in CALL_SUBJECTS and subject not in kernel.failures]
         if loaded:
-            start(kernel, facts, idle_ns=idle_ns, with_launches=with_launches)
+            start(kernel, facts, idle_ns=idle_ns, with_launches=with_launches, hash_key=hash_key)
             return kernel
         refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
     raise refusal
 
 
-def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int, with_launches: bool) -> None:
+def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int, with_launches: bool, hash_key: bytes = NO_KEY) -> None:
     """Write the settings of loaded programs, and attach those with a fixed attach point."""
-    _write_settings(kernel, facts, idle_ns, with_launches=with_launches)
+    _write_settings(kernel, facts, idle_ns, with_launches=with_launches, hash_key=hash_key)
+    write_capacities(kernel.maps)
     attach_fixed(kernel)
 
 
@@ -210,13 +229,14 @@ def _kinds(wanted: AttachKind | None, *, with_returns: bool) -> tuple[AttachKind
     return tuple(kind for kind in kinds if kind is not AttachKind.SESSION) or (AttachKind.MULTI,)
 
 
-def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_launches: bool) -> None:
+def _write_settings(kernel: Kernel, facts: KernelFacts, idle_ns: int, *, with_launches: bool, hash_key: bytes) -> None:
     pid_namespace = Path("/proc/self/ns/pid").stat().st_ino
     is_confined = pid_namespace != PID_NAMESPACE_OF_MACHINE
     majors = (*facts.gpu_majors, *(0,) * abi.GPU_MAJORS)[: abi.GPU_MAJORS]
     values = (pid_namespace, with_launches, idle_ns, facts.preempt_count_offset, facts.is_cpu_cgroup_v1)
+    key_words = struct.unpack(f"={abi.HASH_KEY_WORDS}Q", hash_key[:HASH_KEY_BYTES].ljust(HASH_KEY_BYTES, b"\0"))
     loaded_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns, os.getpid(), 0)
+    row = abi.SETTINGS.pack(*values, *majors, is_confined, loaded_ns, os.getpid(), 0, *key_words)
     kernel.maps["settings"].put(abi.NUMBER.pack(0), row)
 
 
@@ -284,7 +304,16 @@ def _share_maps(kernel: Kernel, handle: int, capacities: Mapping[str, int]) -> N
         elif name in kernel.maps:
             kernel.libbpf.reuse_map(one, kernel.maps[name].fd)
         elif name in capacities:
-            kernel.libbpf.set_max_entries(one, capacities[name])
+            kernel.libbpf.set_max_entries(one, capacities[name] * (2 if name in TABLES else 1))
+        else:
+            _size_by_machine(kernel.libbpf, name, one)
+
+
+def _size_by_machine(libbpf: Libbpf, name: str, one: int) -> None:
+    declared = libbpf.map_shape(one)[2]
+    wanted = capacity(name, declared, machine_bytes())
+    if wanted != declared:
+        libbpf.set_max_entries(one, wanted)
 
 
 def _collect_maps(kernel: Kernel, handle: int) -> None:
@@ -314,7 +343,7 @@ def attach_fixed(kernel: Kernel) -> None:
                 continue  # detach() leaves it attached
             elif name.startswith("threads_"):
                 kernel._iterators[name] = kernel.libbpf.attach_iterator(program, name)
-            elif name not in calls and not name.startswith(_ON_ONE_TASK):
+            elif name not in calls and name != _ON_REQUEST and not name.startswith(_ON_ONE_TASK):
                 kernel._links.append(kernel.libbpf.attach(program, name))
         except KernelRefused as error:
             kernel.failures[name] = error

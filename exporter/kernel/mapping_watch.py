@@ -24,16 +24,19 @@ _HEAD_OFFSET, _TAIL_OFFSET = 1024, 1032  # struct perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")  # type, misc, size
 _TYPE_LOST, _TYPE_MMAP2 = 2, 10
 _TGID = struct.Struct("=I")
-_INODE = struct.Struct("=Q")
-_INODE_OFFSET, _FILENAME_OFFSET = 48, 72  # struct of PERF_RECORD_MMAP2
+_FILE = struct.Struct("=IIQQ")  # major, minor, inode, its generation
+_FILE_OFFSET, _FILENAME_OFFSET = 40, 72  # struct of PERF_RECORD_MMAP2
+_MINOR_BITS = 20  # MINORBITS of include/linux/kdev_t.h
 
 
 class Mapped(NamedTuple):
-    """A new mapping. tgid: in the exporter's pid namespace. inode, path: of the file, as in /proc/TGID/maps."""
+    """A new mapping. tgid: in the exporter's pid namespace. path: as in /proc/TGID/maps. The others: as in RealFile."""
 
     tgid: int
     inode: int
     path: bytes
+    device: int = 0
+    generation: int = 0
 
 
 class MappingWatch:
@@ -66,7 +69,8 @@ class MappingWatch:
                     path = record[_FILENAME_OFFSET:].split(b"\0", 1)[0]
                     tgid = _TGID.unpack_from(record, _HEADER.size)[0]
                     if tgid and any(mark in path for mark in self._marks):
-                        found.add(Mapped(tgid, _INODE.unpack_from(record, _INODE_OFFSET)[0], path))
+                        major, minor, inode, generation = _FILE.unpack_from(record, _FILE_OFFSET)
+                        found.add(Mapped(tgid, inode, path, major << _MINOR_BITS | minor, generation))
                 elif kind == _TYPE_LOST:
                     self.lost += int.from_bytes(record[16:24], "little")
         return found

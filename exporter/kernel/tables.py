@@ -36,6 +36,7 @@ from exporter.kernel.output_rows import OutputRow, read_outputs
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow, ProcessTable, read_communicators
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
 from exporter.kernel.readings import Accounts, Reading, Waits
+from exporter.kernel.share_rows import Shares
 from exporter.kernel.thread_rows import (
     FeedingRow,
     Iterate,
@@ -82,13 +83,17 @@ class Tables:
     """Reads and prunes the maps.
 
     iterate: runs a kernel iterator program by its name and returns its output; without it there are no living threads.
+    shares: of the tables, by owner; None: there are none.
     """
 
-    def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate = _no_threads) -> None:
+    def __init__(
+        self, maps: Mapping[str, MapReader], iterate: Iterate = _no_threads, shares: Shares | None = None
+    ) -> None:
         self._maps = maps
+        self.shares = shares or Shares({})
         self._processes = ProcessTable()
         self._operations = OperationTable(maps)
-        self._time = ThreadTables(maps, iterate)
+        self._time = ThreadTables(maps, iterate, self.shares)
         self._waits = _NO_WAITS
         self._ticks = 0
         self._entries: dict[str, int] = {}
@@ -262,6 +267,7 @@ class Tables:
 
     def forget(self, processes: set[int], reading: Reading) -> None:
         """Delete all rows of processes that have ended. reading: their last."""
+        self.shares.end(processes)
         self._operations.forget(processes, Operations(reading.operations, reading.nccl_waits))
         forget_errors(self._maps.get("errors"), processes, reading.errors)
         if processes & reading.communicators.keys():

@@ -10,10 +10,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.kernel import abi
-from exporter.kernel.abi import Culprit, IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.abi import Culprit, IntervalKind, ShareTable, ThreadState, Victim, Waker
 from exporter.kernel.awaited_rows import AwaitedBy, awaited_by
 from exporter.kernel.layout import Layout, Values
 from exporter.kernel.maps import MapReader
+from exporter.kernel.share_rows import Shares
 from exporter.units import NANOSECONDS
 
 Iterate = Callable[[str], bytes]
@@ -195,8 +196,9 @@ _ARRAYS_AT = list(abi.THREAD_ROW.members).index("open_ns")  # members in front o
 class ThreadTables:
     """Reads and prunes the maps of time."""
 
-    def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate) -> None:
+    def __init__(self, maps: Mapping[str, MapReader], iterate: Iterate, shares: Shares) -> None:
         self._maps = maps
+        self._shares = shares
         self._iterate = iterate
         self._last: dict[str, tuple[list[tuple[bytes, bytes]], Any]] = {}
         self._exposures: dict[bytes, tuple[bytes, ExposureKey, Exposure]] = {}
@@ -247,9 +249,11 @@ class ThreadTables:
         """
         raw = dict(self._last["blame"][0])
         if len(raw) > _BLAME_KEPT:
-            for key in [key for key, value in raw.items() if self._before_prune.get(key) == value]:
+            unchanged = [key for key, value in raw.items() if self._before_prune.get(key) == value]
+            for key in unchanged:
                 self._maps["blame"].delete(key)
                 del raw[key]
+            self._shares.release((abi.NUMBER.unpack_from(key)[0] for key in unchanged), ShareTable.BLAME)
         self._before_prune = raw
         left = list(raw.items())
         rows = self._blame_of(left)

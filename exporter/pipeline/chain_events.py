@@ -5,23 +5,41 @@ In: transitions and stack evidence, with the process they are about. Out: ChainE
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainEvent, ChainProcess, ChainSink
 from exporter.clock import Moment
+from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
 from exporter.stacks.collector import StackCollector
+from exporter.units import BOOT_TICKS, NANOSECONDS
+
+
+def _boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class ChainEvents:
-    """processes: of /proc, for the numbers in a remedy's commands. stacks: None where no living process can be sampled."""
+    """processes: of /proc, for the numbers in a remedy's commands. stacks: None where no living process can be sampled.
 
-    def __init__(self, processes: Processes, sinks: Sequence[ChainSink], stacks: StackCollector | None = None) -> None:
+    boot_ns: CLOCK_BOOTTIME, which start times of processes are of.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        sinks: Sequence[ChainSink],
+        stacks: StackCollector | None = None,
+        boot_ns: Callable[[], int] = _boot_ns,
+    ) -> None:
         self._processes = processes
         self._sinks = tuple(sinks)
         self._stacks = stacks
+        self._boot_ns = boot_ns
 
     def transition(self, transition: Transition, process: ChainProcess, now: Moment) -> None:
         """A chain has opened, changed or ended."""
@@ -41,8 +59,25 @@ class ChainEvents:
             self._send(Transition(Change.EVIDENCE, found.chain), found.process, now, found.lines)
 
     def _send(self, transition: Transition, process: ChainProcess, now: Moment, evidence: tuple[str, ...] = ()) -> None:
-        identity, tgid, culprit_tgids = process
-        context = process_context(self._processes, tgid)._replace(culprit_tgids=culprit_tgids)
-        event = ChainEvent.from_transition(transition, identity, context, now, evidence)
+        context = process_context(self._processes, process.tgid)._replace(
+            start_ticks=self._start_ticks(process.tgid, 0),
+            culprit_tgids=process.culprit_tgids,
+            culprit_start_ticks=tuple(
+                self._start_ticks(tgid, now.monotonic_ns - since_ns if since_ns else None)
+                for tgid, since_ns in zip_longest(process.culprit_tgids, process.charged_since_ns, fillvalue=0)
+            ),
+        )
+        event = ChainEvent.from_transition(transition, process.identity, context, now, evidence)
         for sink in self._sinks:
             sink.on_chain_event(event)
+
+    def _start_ticks(self, tgid: int, charged_for_ns: int | None) -> int:
+        """When the process was started; 0 if that is not known, or if it is younger than what is charged to its id."""
+        if charged_for_ns is None:
+            return 0
+        try:
+            start_ticks = self._processes.start_time_ticks(tgid)
+        except (ProcessGone, NotPossibleHere):
+            return 0
+        age_ns = self._boot_ns() - start_ticks * NANOSECONDS // BOOT_TICKS
+        return start_ticks if age_ns >= charged_for_ns else 0

@@ -6,7 +6,7 @@ In: Tables, the progress of each process from the accounting. Out: Transitions a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from operator import attrgetter
 
@@ -33,15 +33,26 @@ from exporter.kernel.tables import Tables
 from exporter.pipeline.gpu_activity import GpuActivity
 from exporter.pipeline.spending import spending
 from exporter.totals import Series, Total, Totals, Trace
+from exporter.units import NANOSECONDS
 
 MAX_INFOS = 64
 """Open chains with a series of their own, the worst ones: a workload may have several, and a node many workloads."""
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
-# A rate needs a 0 to start from.
+# increase() needs a 0 to start from. Chains that need no rhythm of steps, for every process: a job that ends by one, and comes
+# again under the same name, has counted 0 in between.
+_ABRUPT = frozenset((Cause.CUDA_OOM, Cause.CRASH, Cause.OOM_KILLED))
 _POSSIBLE = tuple(
     Series(catalog.chains.CHAINS, (cause.value, effect.value, severity.name.lower()))
     for cause, effect, severity in verdict.possible()
 )
+_POSSIBLE_AT_ONCE = tuple(series for series in _POSSIBLE if series.labels[0] in _ABRUPT)
+
+
+def _escalations(chain: Chain) -> Iterator[Series]:
+    """What it may escalate to: at most three series. Those of all kinds of chains would be 65 for each process."""
+    for severity in Severity:
+        if severity > chain.severity:
+            yield Series(catalog.chains.ESCALATIONS, (chain.cause.value, chain.effect.value, severity.name.lower()))
 
 
 def _call_error(error: LastError | None) -> CallError | None:
@@ -201,7 +212,10 @@ class Detection:
 
     def _totals_of(self, number: int) -> dict[Series, Total]:
         # Only once the engine watches it: a node may have a thousand processes that make no steps.
-        series: dict[Series, Total] = dict.fromkeys(_POSSIBLE, 0) if self._engine.is_watched(number) else {}
+        possible = _POSSIBLE if self._engine.is_watched(number) else _POSSIBLE_AT_ONCE
+        series: dict[Series, Total] = dict.fromkeys(possible, 0)
+        for chain in self._chains.get(number, {}).values():
+            series |= dict.fromkeys(_escalations(chain), 0)
         for metric, counts in ((catalog.chains.CHAINS, self._opened), (catalog.chains.ESCALATIONS, self._escalated)):
             for (cause, effect, severity), count in counts.get(number, Counter()).items():
                 series[Series(metric, (cause.value, effect.value, severity.name.lower()))] = count
@@ -213,6 +227,7 @@ class Detection:
             labels = (cause.value, effect.value)
             series[Series(catalog.chains.ACTIVE, labels)] = int(is_open)
             series[Series(catalog.chains.SEVERITY, labels)] = int(chain.severity) if is_open else 0
+            series[Series(catalog.chains.LOST, labels)] = round(chain.lost_share * NANOSECONDS) if is_open else 0
         return series
 
     def _counted(self, transitions: list[Transition]) -> list[Transition]:

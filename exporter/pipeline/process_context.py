@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from exporter.chains.remedies import ProcessContext
 from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.processes import Processes
-from exporter.model import label_value
+from exporter.host.processes import CGROUP_BYTES_MAX, Processes
 
 _STATUS_BYTES = 16 * 1024
 
@@ -13,23 +14,24 @@ _STATUS_BYTES = 16 * 1024
 def process_context(processes: Processes, tgid: int) -> ProcessContext:
     """Its number alone where /proc does not show it."""
     try:
-        cgroup = _cgroup_path(processes.cgroup(tgid))
+        cgroup = _cgroup_path(processes.read(tgid, "cgroup", CGROUP_BYTES_MAX))
         status = processes.read(tgid, "status", _STATUS_BYTES)
     except (ProcessGone, NotPossibleHere):
         return ProcessContext(tgid)
     return ProcessContext(tgid, cgroup, _allowed_cpus(status))
 
 
-def _cgroup_path(text: str) -> str:
-    """In the unified hierarchy; without one, in that of the cpu controller."""
-    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in text.splitlines())}
+def _cgroup_path(text: bytes) -> str:
+    """In the unified hierarchy; without one, in that of the cpu controller. Exact: a command has to find it."""
+    lines = (line.split(":", 2) for line in os.fsdecode(text).split("\n"))
+    paths = {parts[1]: parts[2] for parts in lines if len(parts) == 3}
     of_cpus = next((path for controllers, path in paths.items() if "cpu" in controllers.split(",")), "")
-    return label_value(of_cpus or paths.get("", "")).rstrip("/")
+    return (of_cpus or paths.get("", "")).rstrip("/")
 
 
 def _allowed_cpus(status: bytes) -> str:
     """`0-3,8`."""
-    for line in status.decode(errors="replace").splitlines():
+    for line in status.decode(errors="replace").split("\n"):
         name, _, value = line.partition(":")
         if name == "Cpus_allowed_list":
             return value.strip()

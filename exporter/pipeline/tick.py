@@ -187,6 +187,10 @@ class Pipeline:
         culprit = largest_culprit(chain.culprits)
         return self._accounting.tgids_of(chain.process, culprit) if self._accounting and culprit else ()
 
+    def charged_since_ns(self, tgids: Iterable[int]) -> tuple[int, ...]:
+        """For each process id since when time is charged to it, CLOCK_MONOTONIC; 0 if it is not known."""
+        return tuple(self._accounting.charged_since_ns(tgid) if self._accounting else 0 for tgid in tgids)
+
     def times(self) -> Mapping[int, ProcessTime]:
         """Where the time of each process went so far."""
         return self._accounting.times() if self._accounting else {}

@@ -135,6 +135,9 @@ class WorkloadTracking:
         """Make room for new workloads: identities without a living process and without kept totals are free again."""
         with self._lock:
             self._registry.expire(self._store.retained())
+            self._registry.count_refusals()
+            self._registry.count_folded(self._store.take_folded())
+            self._own.replace(catalog.own.REFUSED, self._registry.refused.sums())
 
     def _run(self, rows: Rows) -> None:
         """Needs both locks."""
@@ -150,6 +153,8 @@ class WorkloadTracking:
         self._report(result.detected)
         for process, old in renames:
             self._store.rename(process, old, result.totals.get(process, {}))
+        for identity in self._registry.evicted:
+            self._store.end(identity, self._clock.now())
         if result.reading is not None:
             self._retire(ended, rows, result)
             self._pipeline.forget(ended, result.reading)
@@ -163,6 +168,9 @@ class WorkloadTracking:
                 continue
             totals = result.totals.get(process, {})
             self._store.retire(process, identity, totals, result.traces.get(process, {}))
+            self._registry.count_folded(self._store.take_folded())
+            for brief in self._registry.take_surplus():
+                self._store.fold(brief, self._registry.other, self._clock.now())
             row = rows.processes.get(process)
             if self._history is not None and row is not None:
                 switches = Switches(*self._pipeline.switches().get(process, NO_SWITCHES))
@@ -180,7 +188,8 @@ class WorkloadTracking:
         if culprit_tgids is None:
             culprit_tgids = self._pipeline.culprit_tgids(chain)
         identity = self._registry.identities().get(chain.process)
-        return ChainProcess(identity, self._registry.tgid(chain.process), culprit_tgids)
+        since_ns = self._pipeline.charged_since_ns(culprit_tgids)
+        return ChainProcess(identity, self._registry.tgid(chain.process), culprit_tgids, since_ns)
 
     def _owners(self, processes: Iterable[int]) -> dict[int, Hashable]:
         identities = self._registry.identities()

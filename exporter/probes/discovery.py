@@ -1,45 +1,48 @@
 """Attaches probes to every CUDA and NCCL library that a process maps, and detaches them when none does.
 
-In: a loaded Kernel, /proc, and the kernel's events of fresh mappings. Out: attachments, and what was skipped, counted.
+In: a loaded Kernel, /proc, a reader of what belongs to tenants. Out: attachments, and what was skipped, counted.
 A file is what a uprobe is bound to: the inode below every overlay, which the kernel names (kernel/mapped_files.py). Where it
 cannot, files are distinguished by stat(2), and a surplus attachment is found by its calls (resolve_surplus()).
-A walk through /proc goes a little further at every tick, so that a node with thousands of processes never stalls the loop;
-fresh mappings are looked at right away. A file that no process mapped during two whole walks is detached.
+Looks (looks.py) decides which process is looked at when. A file that no process mapped during two whole walks is detached.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from exporter.config.probes import AttachKind
-from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host import libraries
-from exporter.host.libraries import LibraryKind, MappedLibrary, OpenedLibrary, SkippedLibrary
+from exporter.errors import ExporterError, NoAnswer
+from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.processes import Processes
-from exporter.kernel import probes
+from exporter.host.reader import TenantReader
+from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel.abi import Api
-from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFiles, RealFile
-from exporter.probes.file_prober import API_OF, FileIdentity, FileProber, MappingKey, Probed
+from exporter.probes.file_prober import API_OF, FileProber, MappingKey, Probed
+from exporter.probes.file_shares import FILES_OF_ANY_OWNER, FileShares
+from exporter.probes.known_files import KnownFiles
+from exporter.probes.library_opener import LibraryOpener
 
 log = logging.getLogger(__name__)
 
-STEP_SECONDS = 0.005
-WALKS_UNUSED = 2
-MAX_EXPECTED = 64
+MAX_EXPECTED = 128
 EXPECTED_SECONDS = 180.0
 """Three times as long as it takes LibrarySearch to find a file again."""
 
+Owner = str
+"""Who answers for a process; see workloads/owner.py."""
+
 
 class Discovery:
-    """The library files known, and the walk that finds more.
+    """The library files known. Its methods may be called from any thread; a file is attached by one at a time.
 
     apis: which ones to probe. with_launches: whether launches are probed. only_in: the directory of those that are; None for all.
+    owner_of: the owner of a process. shares: of probed files.
     """
 
     def __init__(
@@ -47,10 +50,11 @@ class Discovery:
         kernel: Kernel,
         processes: Processes,
         apis: frozenset[Api],
-        interval_seconds: float,
         *,
         with_launches: bool,
         only_in: Path | None = None,
+        owner_of: Callable[[int], Owner] = lambda _: "",
+        shares: FileShares | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
@@ -58,36 +62,33 @@ class Discovery:
         self._kernel = kernel
         self._processes = processes
         self._apis = apis
-        self.interval_seconds = interval_seconds
+        self._owner_of = owner_of
         self._prober = FileProber(kernel, with_launches=with_launches)
-        self._mapped_files = MappedFiles(kernel)
-        self._files: dict[FileIdentity, Probed] = {}
-        self._walk_number = 0
-        self._walk: Iterator[int] | None = None
-        self._next_walk_at = 0.0
-        self._unreadable = 0
+        self._opener = LibraryOpener(processes, MappedFiles(kernel))
+        self._lock = threading.RLock()
+        self._files = KnownFiles(shares or FileShares())
         self._is_enabled = True
         self._is_frozen = False
-        self.unreadable_processes = 0  # in the last whole walk
-        self.surplus: Counter[tuple[str, ...]] = Counter()
+        self.unreadable_processes = 0
+        """In the last whole walk."""
+
+    def probed(self) -> Sequence[Probed]:
+        """Files with probes attached."""
+        return self._files.probed
 
     @property
-    def failures(self) -> Counter[tuple[str, ...]]:
+    def failures(self) -> Mapping[tuple[str, ...], int]:
         """Files that could not be probed, by library and reason."""
-        return self._prober.failures
+        return dict(self._prober.failures)
 
-    def probed(self) -> list[Probed]:
-        """Files with probes attached."""
-        return [file for file in self._known() if file.attachment]
+    @property
+    def surplus(self) -> Mapping[tuple[str, ...], int]:
+        """Attachments whose calls another one counted, by library."""
+        return dict(self._files.surplus)
 
-    def _known(self) -> list[Probed]:
-        return list(dict.fromkeys(self._files.values()))
-
-    def walk_all(self) -> None:
-        """One whole walk at once, at start-up."""
-        self._begin_walk()
-        while self._walk is not None:
-            self.step(float("inf"))
+    def is_attached(self, device: int, inode: int, generation: int) -> bool:
+        """Whether probes are on the file of this mapping, as the kernel names it: no look is needed."""
+        return (device, inode, generation) in self._files.attached
 
     @property
     def is_enabled(self) -> bool:
@@ -102,68 +103,57 @@ class Discovery:
         """Keep what is attached, and attach nothing from now on."""
         self._is_frozen = True
 
-    def hurry(self) -> None:
-        """Events were dropped: start the next walk at the next step."""
-        self._next_walk_at = 0.0
+    def begin_walk(self) -> None:
+        """A walk through all processes begins; see proc_walk.py."""
+        with self._lock:
+            self._files.walk_number += 1
 
-    def step(self, seconds: float = STEP_SECONDS) -> None:
-        """Go on with the walk for about `seconds`, or begin one when the interval has passed."""
-        if not self._is_enabled:
-            self._walk = None
-            return
-        now = self._clock()
-        if self._walk is None:
-            if now < self._next_walk_at:
-                return
-            self._begin_walk()
-        assert self._walk is not None  # noqa: S101 - just begun
-        for tgid in self._walk:
-            self.look_at(tgid)
-            if self._clock() - now > seconds:
-                return
-        self._walk = None
-        if self._unreadable and self._unreadable != self.unreadable_processes:
-            log.info("cannot read /proc of %d processes (permission denied): not traced", self._unreadable)
-        self.unreadable_processes = self._unreadable
-        self._next_walk_at = now + self.interval_seconds
-        self._detach_unused()
+    def end_walk(self, not_read: Collection[Owner]) -> None:
+        """It is over: detach what is not in use. not_read: owners of processes that were not read."""
+        with self._lock:
+            if not self._is_frozen:  # what is detached would not come back
+                self._files.detach_unused(self._clock(), not_read)
 
-    def _begin_walk(self) -> None:
-        self._walk_number += 1
-        self._unreadable = 0
-        self._walk = iter(self._processes.tgids())
+    def look_at(self, tgid: int, reader: TenantReader) -> Iterator[None]:
+        """Attach to the libraries of one process that are not known yet, one in each step. Raises NoAnswer."""
+        for number, mapped, _ in reader.libraries((tgid,)):
+            yield from self.met(number, mapped, reader)
 
-    def look_at(self, tgid: int) -> None:
-        """Attach to the libraries of one process that are not known yet. It may be gone by now."""
-        try:
-            mapped = libraries.find(self._processes, tgid)
-        except ProcessGone:
-            return
-        except NotPossibleHere as error:
-            self._unreadable += 1
-            log.debug("not looked at: %s", error.one_line())
+    def count_unanswered(self, error: NoAnswer) -> None:
+        """A look was given up."""
+        with self._lock:
+            self._prober.count_failure("any", SkipReason.UNANSWERED.value, error.one_line())
+
+    def count_left_out(self, owner: Owner) -> None:
+        """A process was not looked at, since too many of its owner wait. A later walk finds it."""
+        with self._lock:
+            detail = f"too many processes of {owner} wait to be looked at"
+            self._prober.count_failure("any", SkipReason.SHARE.value, detail)
+
+    def met(self, tgid: int, mapped: Sequence[MappedLibrary] | ExporterError, reader: TenantReader) -> Iterator[None]:
+        """Attach to the libraries of one process, which are known already, one in each step. Raises NoAnswer."""
+        if isinstance(mapped, ExporterError):
             return
         wanted = [library for library in mapped if API_OF[library.kind] in self._apis and self._is_in_scope(library)]
-        real_files = self._mapped_files.of_process(tgid) if wanted else {}
+        real_files = self._opener.real_files(tgid) if wanted else {}
         for library in wanted:
             if not self._is_enabled:
                 return
-            self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)))
+            self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)), reader)
+            yield
 
     def _is_in_scope(self, library: MappedLibrary) -> bool:
         return self._only_in is None or Path(library.mapping.shown_path).parent == self._only_in
 
     def note_use(self, files: Collection[tuple[int, bytes]]) -> None:
         """A process has just mapped these (inode, path): a library stays probed even if the process ends at once."""
-        if files:
-            for file in self._known():
-                if file.first_met in files:
-                    file.last_used_walk = self._walk_number
+        with self._lock:
+            self._files.note_use(files)
 
-    def expect(self, path: Path, kind: LibraryKind) -> None:
+    def expect(self, path: Path, kind: LibraryKind, reader: TenantReader) -> None:
         """Probe a library that a process is about to map, so that not even its first call is missed."""
         if self._is_enabled and API_OF[kind] in self._apis:
-            self._examine(libraries.inspect_file(path, kind), None)
+            self._examine(0, reader.inspect_file(path, kind, self._prober.symbols_of(kind)), None, reader)
 
     @property
     def can_prepare(self) -> bool:
@@ -171,111 +161,105 @@ class Discovery:
         is_single = self._kernel.attach_kind is AttachKind.SINGLE
         return self._is_enabled and not self._is_frozen and self._only_in is None and not is_single
 
-    def prepare(self, found: OpenedLibrary) -> None:
-        """Probe a library that lies where a process may map it at any time, for EXPECTED_SECONDS; takes ownership of it."""
+    def prepare(self, tgid: int, path: Path, kind: LibraryKind, reader: TenantReader) -> None:
+        """Probe a library that lies where a process may map it at any time, for EXPECTED_SECONDS.
+
+        tgid: the process in whose root directory it lies. Raises NoAnswer, MalformedElf.
+        """
+        if not self.can_prepare or API_OF[kind] not in self._apis:
+            return
+        found = reader.inspect_file(path, kind, self._prober.symbols_of(kind))
+        if isinstance(found, SkippedLibrary):
+            return
         with found:
-            api = API_OF[found.library.kind]
-            if not self.can_prepare or api not in self._apis:
-                return
-            own = self._mapped_files.of_descriptor(found.fd) or found.file_id
-            file = self._files.get(own)
-            if file is None and self._has_room_for_expected() and self._prober.has_symbols(found):
-                file = self._prober.probe(found)
-                self._remember(file, {own})
-            if file is not None:
-                file.expected_until = self._clock() + EXPECTED_SECONDS
+            own = self._opener.real_file(reader, found)
+            identity = own or found.file_id
+            with self._lock:
+                file = self._files.get(identity)
+                owner = self._owner_of(tgid)
+                if (
+                    file is None
+                    and self._is_enabled
+                    and found.offsets
+                    and self._has_room_for_expected(owner)
+                    and self._files.shares.may_take(owner)
+                    and not self._opener.is_of_user(tgid, found.library, own)
+                ):
+                    file = self._prober.probe(found)
+                    self._files.add(file, owner, {identity})
+                if file is not None:
+                    file.expected_until = self._clock() + EXPECTED_SECONDS
+        reader.release()
 
-    def _has_room_for_expected(self) -> bool:
-        return sum(file.expected_until > 0.0 for file in self._known()) < MAX_EXPECTED
+    def _has_room_for_expected(self, owner: Owner) -> bool:
+        """As for all files, an owner may have as many as are free."""
+        owners = [file.owner for file in self._files.all() if file.expected_until > 0.0]
+        return owners.count(owner) < max(MAX_EXPECTED - len(owners), FILES_OF_ANY_OWNER)
 
-    def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> None:
+    def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None, reader: TenantReader) -> None:
         """real: the file that is mapped, where the kernel identifies it."""
-        file = self._files.get(real or _key(library))
-        if file is None and self._is_frozen:
-            mapping, api = library.mapping, API_OF[library.kind]
-            self._remember(
-                Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), {real or _key(library)}
-            )
-            self._prober.count_failure(
-                library.kind.value,
-                "frozen",
-                f"{mapping.shown_path} was loaded after startup, and --probes.attach-once is set",
-            )
-        elif file is None:
-            self._examine(self._open(tgid, library, real), real)
-        else:
-            file.last_used_walk = self._walk_number
+        met = real or _key(library)
+        with self._lock:
+            file = self._files.get(met)
+            if file is not None:
+                self._files.use(file, (library.mapping.inode, library.mapping.path))
+                return
+            refusal = self._refusal(tgid, library, real)
+        if refusal is None:
+            symbols = self._prober.symbols_of(library.kind)
+            self._examine(tgid, self._opener.open(tgid, library, real, symbols, reader=reader), real, reader)
+            return
+        with self._lock:
+            if refusal.reason is not SkipReason.SHARE:  # there may be room at the next walk
+                self._files.leave_alone(refusal, self._owner_of(tgid), met)
+            self._prober.count_failure(library.kind.value, refusal.reason.value, refusal.detail)
 
-    def _open(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> OpenedLibrary | SkippedLibrary:
-        """The mapped file, not a copy that an overlay has put in its place since."""
-        found = libraries.inspect(self._processes, tgid, library)
-        if real is None or not isinstance(found, OpenedLibrary) or self._leads_to(found.fd, real):
-            return found
-        found.close()
-        return libraries.inspect_layers(
-            self._processes, tgid, library, lambda fd: self._mapped_files.of_descriptor(fd) == real
-        )
+    def _refusal(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> SkippedLibrary | None:
+        """Why a file is not even opened."""
+        path = library.mapping.shown_path
+        if self._is_frozen:
+            detail = f"{path} was loaded after startup, and --probes.attach-once is set"
+            return SkippedLibrary(library, SkipReason.FROZEN, detail)
+        owner = self._owner_of(tgid)
+        shares = self._files.shares
+        if not shares.may_take(owner):
+            detail = f"{path}: {owner} has {shares.taken(owner)} of {shares.capacity} files, its share"
+            return SkippedLibrary(library, SkipReason.SHARE, detail)
+        if self._opener.is_of_user(tgid, library, real):
+            detail = f"{path}: a user serves its file system; put the library on one that root has mounted"
+            return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
+        return None
 
-    def _leads_to(self, fd: int, real: RealFile) -> bool:
-        """True also where the kernel cannot identify it."""
-        return self._mapped_files.of_descriptor(fd) in (real, None)
-
-    def _examine(self, found: OpenedLibrary | SkippedLibrary, real: RealFile | None) -> None:
+    def _examine(
+        self, tgid: int, found: ExaminedLibrary | SkippedLibrary, real: RealFile | None, reader: TenantReader
+    ) -> None:
         """Probe an open file, unless it is probed under another name; remember one that cannot be."""
         met = real or _key(found.library)
-        if isinstance(found, OpenedLibrary):
+        if isinstance(found, ExaminedLibrary):
             with found:
-                own = self._mapped_files.of_descriptor(found.fd) or found.file_id
-                self._remember(self._files.get(own) or self._prober.probe(found), {met, own})
+                own = self._opener.real_file(reader, found) or found.file_id
+                with self._lock:
+                    file = self._files.get(own)
+                    if file is not None:
+                        self._files.meet(file, {met, own})
+                    elif self._is_enabled:  # it may have been disabled since the look began
+                        self._files.add(self._prober.probe(found), self._owner_of(tgid), {met, own})
+            reader.release()
             return
-        if found.reason is not libraries.SkipReason.VANISHED:  # so that it is not opened again at every walk
-            mapping, kind = found.library.mapping, found.library.kind
-            self._remember(Probed(mapping.shown_path, (mapping.inode, mapping.path), API_OF[kind], None), {met})
-        self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
-
-    def _remember(self, file: Probed, identities: set[FileIdentity]) -> None:
-        file.last_used_walk = self._walk_number
-        file.identities |= identities
-        self._files |= dict.fromkeys(identities, file)
+        with self._lock:
+            if found.reason is not SkipReason.VANISHED:
+                self._files.leave_alone(found, self._owner_of(tgid), met)
+            self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
 
     def resolve_surplus(self, number: int, first: int) -> None:
-        """The attachment `number` sees calls that the attachment `first` has seen: remove it when both are on one file.
-
-        It is the one whose view is not counted, so that no open call is lost with it. Between two different files a call is
-        passed on by a jump; both stay, since either may be called directly as well.
-        """
-        by_number = {file.attachment.number: file for file in self.probed() if file.attachment}
-        file, other = by_number.get(number), by_number.get(first)
-        if file is None or other is None or file.attachment is None:
-            return  # already detached
-        self.surplus[(API_LABEL[file.api],)] += 1
-        if file.likeness != other.likeness:
-            log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
-            return
-        file.attachment.detach()
-        log.info("detached from %s: it is the same file as %s", file.path, other.path)
-        self._remember(other, file.identities)
-
-    def _detach_unused(self) -> None:
-        if self._is_frozen:  # what is detached would not come back
-            return
-        now = self._clock()
-        unused = [
-            file
-            for file in self._known()
-            if self._walk_number - file.last_used_walk >= WALKS_UNUSED and file.expected_until <= now
-        ]
-        probes.detach_all(file.attachment for file in unused if file.attachment)
-        for file in unused:
-            if file.attachment:
-                log.info("detached from %s: no process maps it any more", file.path)
-            for identity in file.identities:
-                del self._files[identity]
+        """See KnownFiles.resolve_surplus()."""
+        with self._lock:
+            self._files.resolve_surplus(number, first)
 
     def close(self) -> None:
         """Detach everything."""
-        probes.detach_all(file.attachment for file in self._known() if file.attachment)
-        self._files.clear()
+        with self._lock:
+            self._files.detach_all()
 
 
 def _key(library: MappedLibrary) -> MappingKey:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.errors import KernelRefused, MalformedElf
-from exporter.host import libraries
-from exporter.host.libraries import FileId, LibraryKind, OpenedLibrary
+from exporter.errors import KernelRefused
+from exporter.host.libraries import FileId, LibraryKind
+from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel import probes
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import API_LABEL
@@ -39,7 +40,8 @@ class Probed:
     """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
 
     identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
-    expected_until: by the clock of Discovery; until then it stays probed though no process maps it.
+    expected_until: by the clock of Discovery; until then it stays probed though no process maps it. owner: of its place among
+    the known files. places: inodes and paths of mappings by which processes have it.
     """
 
     path: str
@@ -50,6 +52,8 @@ class Probed:
     identities: set[FileIdentity] = field(default_factory=set)
     last_used_walk: int = 0
     expected_until: float = 0.0
+    owner: str = ""
+    places: set[tuple[int, bytes]] = field(default_factory=set)
 
 
 class FileProber:
@@ -60,29 +64,20 @@ class FileProber:
         self._with_launches = with_launches
         self.failures: Counter[tuple[str, ...]] = Counter()
 
-    def has_symbols(self, opened: OpenedLibrary) -> bool:
-        """Whether there is anything to probe."""
-        api = API_OF[opened.library.kind]
-        try:
-            return bool(opened.elf.symbol_offsets(wanted_symbols(api, with_launches=self._with_launches)))
-        except MalformedElf:
-            return False
+    def symbols_of(self, kind: LibraryKind) -> Collection[str]:
+        """The functions that would be probed."""
+        return wanted_symbols(API_OF[kind], with_launches=self._with_launches)
 
-    def probe(self, opened: OpenedLibrary) -> Probed:
+    def probe(self, found: ExaminedLibrary) -> Probed:
         """Attach to a file; a failure is counted."""
-        api, mapping = API_OF[opened.library.kind], opened.library.mapping
+        api, mapping, offsets = API_OF[found.library.kind], found.library.mapping, found.offsets
         path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
-        try:
-            offsets = opened.elf.symbol_offsets(wanted_symbols(api, with_launches=self._with_launches))
-            likeness = Likeness(opened.elf.build(), opened.elf.size_bytes, frozenset(offsets.items()))
-        except MalformedElf as error:
-            self.count_failure(API_LABEL[api], libraries.SkipReason.MALFORMED.value, f"{path}: {error.one_line()}")
-            return Probed(path, first_met, api, None)
+        likeness = Likeness(found.build, found.size_bytes, frozenset(offsets.items()))
         if not offsets:
             self.count_failure(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
             return Probed(path, first_met, api, None)
         try:
-            attachment = probes.attach(self._kernel, api, opened.fd, offsets)
+            attachment = probes.attach(self._kernel, api, found.fd, offsets)
         except KernelRefused as error:
             self.count_failure(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
             return Probed(path, first_met, api, None)

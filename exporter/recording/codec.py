@@ -15,6 +15,7 @@ from exporter.gpu.model import GpuState
 from exporter.kernel import abi
 from exporter.kernel.operation_rows import EXEMPLAR_AT
 from exporter.kernel.thread_rows import THREADS_READ
+from exporter.text import untrusted
 
 _FIRST_MAPS = (
     "processes",
@@ -58,6 +59,14 @@ _OPERATION_BYTES = abi.OPERATION_ROW.size
 _HEAD = struct.Struct("<Q?I")  # now_ns, is_whole, changes
 _CHANGE = struct.Struct("<BHI")  # number of the table, bytes of the key, of the value
 _DELETED = 0xFFFFFFFF
+_MAX_CHANGES = 1 << 16
+_MAX_HELD_BYTES = 32 << 20  # of all rows of a replay
+_ROW_BYTES = 150  # that a row takes beside its bytes
+_MAX_GPUS = 1024
+_MAX_GPU_BYTES = 1 << 20  # of one GPU's state
+_MAX_GPU_PROCESSES = 8192
+_MAX_REASONS = 64
+_MAX_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,8 @@ class Tick:
         try:
             now_ns, is_whole, count = _HEAD.unpack_from(raw)
             at = _HEAD.size
+            if count > _MAX_CHANGES:
+                raise ValueError(f"a tick has more than {_MAX_CHANGES} rows")
             for _ in range(count):
                 table, key_bytes, value_bytes = _CHANGE.unpack_from(raw, at)
                 at += _CHANGE.size
@@ -129,15 +140,32 @@ def gpu_state_rows(states: Iterable[GpuState]) -> Rows:
 
 
 def gpu_states(rows: Rows) -> tuple[GpuState, ...]:
-    """The inverse of gpu_state_rows(). Raises ValueError or TypeError for other rows."""
+    """The inverse of gpu_state_rows(). Raises ValueError for other rows."""
+    if len(rows) > _MAX_GPUS:
+        raise untrusted.Untrusted(f"more than {_MAX_GPUS} GPUs")
     return tuple(_gpu_state(key, value) for key, value in rows.items())
 
 
 def _gpu_state(key: bytes, value: bytes) -> GpuState:
-    gpu, _, mig = key.decode().partition("\0")
-    throttled_ns, link, total_bytes, process_bytes = json.loads(value)
-    used = {int(tgid): int(used_bytes) for tgid, used_bytes in process_bytes.items()}
-    return GpuState(gpu, mig, throttled_ns, link, total_bytes, used)
+    gpu, _, mig = key.decode("utf-8", "replace").partition("\0")
+    state = untrusted.json_value(value, _MAX_GPU_BYTES)
+    throttled, link, total_bytes, of_processes = untrusted.sequence(state, length=4)
+    used = untrusted.mapping(of_processes, _MAX_GPU_PROCESSES).items()
+    throttled_ns = untrusted.mapping(throttled, _MAX_REASONS).items()
+    return GpuState(
+        untrusted.text(gpu),
+        untrusted.text(mig),
+        {untrusted.text(reason): untrusted.count(ns) for reason, ns in throttled_ns},
+        untrusted.number(link),
+        untrusted.count(total_bytes),
+        {_tgid_of(tgid): untrusted.count(used_bytes) for tgid, used_bytes in used},
+    )
+
+
+def _tgid_of(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise untrusted.Untrusted("a process of a GPU without a number")
+    return int(text)
 
 
 def without_histogram(name: str, value: bytes) -> bytes:
@@ -179,6 +207,7 @@ class RowReplay:
         self._ticks = ticks
         self._threads: dict[bytes, bytes] = {}
         self._gpus: dict[bytes, bytes] = {}
+        self._held_bytes = 0
         self._other_tables = {THREADS: self._threads, GPUS: self._gpus}
         self.maps = {name: RecordedMap() for name in MAPS}
 
@@ -191,9 +220,13 @@ class RowReplay:
         return gpu_states(self._gpus)
 
     def ticks(self) -> Iterator[int]:
-        """Applies each tick to the tables, and yields its time. Raises ValueError if a row is deleted that does not exist."""
+        """Applies each tick to the tables, and yields its time.
+
+        Raises ValueError if a row is deleted that does not exist, or if the rows take more memory than those of a node may.
+        """
         for tick in self._ticks:
             if tick.is_whole:
+                self._held_bytes = 0
                 self._threads.clear()
                 self._gpus.clear()
                 for table in self.maps.values():
@@ -201,11 +234,22 @@ class RowReplay:
             for name, changes in tick.changes.items():
                 rows = self._other_tables[name] if name in self._other_tables else self.maps[name].rows
                 for key, change in changes.items():
-                    if change is not None:
-                        rows[key] = _xor(_padded(name, change), rows.get(key, b""))
-                    elif rows.pop(key, None) is None:
-                        raise ValueError(f"a tick deletes a row of {name} that does not exist")
+                    self._apply(name, rows, key, change)
             yield tick.now_ns
+
+    def _apply(self, name: str, rows: dict[bytes, bytes], key: bytes, change: bytes | None) -> None:
+        before = rows.get(key)
+        if before is not None:
+            self._held_bytes -= len(key) + len(before) + _ROW_BYTES
+        if change is not None:
+            rows[key] = _xor(_padded(name, change), before or b"")
+            self._held_bytes += len(key) + len(rows[key]) + _ROW_BYTES
+        elif before is not None:
+            del rows[key]
+        else:
+            raise ValueError(f"a tick deletes a row of {name} that does not exist")
+        if self._held_bytes > _MAX_HELD_BYTES:
+            raise ValueError("the rows of a tick take more memory than those of a node may")
 
 
 def _padded(name: str, value: bytes) -> bytes:

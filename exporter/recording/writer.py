@@ -6,15 +6,18 @@ In: chain events; the RowRing. Out: files in a directory of bounded size.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from stat import S_ISREG
 
 from exporter import __version__
 from exporter.causes import Cause
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Moment
+from exporter.files import trust
 from exporter.recording.file import SUFFIX, RecordedProcess, Recording, write
 from exporter.recording.ring import RowRing
 from exporter.units import NANOSECONDS
@@ -92,7 +95,7 @@ class RecordingWriter:
     def _write(self, recording: Recording) -> None:
         path = self._directory / f"{recording.events[0].chain_id}{SUFFIX}"
         try:
-            self._directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+            trust.make_directory(self._directory, _DIRECTORY_MODE)
             self._make_room(sum(map(len, recording.compressed_ticks)))
             write(recording, path)
         except OSError as error:
@@ -105,11 +108,16 @@ class RecordingWriter:
 
     def _make_room(self, wanted_bytes: int) -> None:
         """Deletes recordings only, oldest first."""
-        files = sorted(self._directory.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
-        sizes = [path.stat().st_size for path in files]
-        while files and (len(files) >= MAX_FILES or sum(sizes) + wanted_bytes > MAX_BYTES):
-            files.pop(0).unlink(missing_ok=True)
+        found = [(path.lstat(), path) for path in self._directory.glob(f"*{SUFFIX}")]
+        known = sorted(((status, path) for status, path in found if S_ISREG(status.st_mode)), key=_age)
+        sizes = [status.st_size for status, _ in known]
+        while known and (len(known) >= MAX_FILES or sum(sizes) + wanted_bytes > MAX_BYTES):
+            known.pop(0)[1].unlink(missing_ok=True)
             del sizes[0]
+
+
+def _age(known: tuple[os.stat_result, Path]) -> int:
+    return known[0].st_mtime_ns
 
 
 def _opened(recording: Recording) -> list[str]:

@@ -28,7 +28,7 @@ from exporter.http_client.proxy import basic_authorization, proxy_for
 from exporter.units import NANOSECONDS
 
 TIMEOUT_SECONDS: Final = 10.0
-BODY_BYTES_MAX: Final = 64 << 20
+BODY_BYTES_MAX: Final = 32 << 20
 _ACCEPT: Final = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 _CONTENT_TYPE: Final = "application/vnd.google.protobuf"
 _CLOCKS_AGREE_NS: Final = 2 * NANOSECONDS  # the header Date has whole seconds
@@ -44,6 +44,12 @@ _REMEDIES: Final = {
 
 class ScrapeFailed(ExporterError):
     """No exposition: no connection, not in time, an error status, another format, too large."""
+
+
+class OtherResponse(ScrapeFailed):
+    """The address answers, but not with an exposition: it can be corrected, as a BadInput."""
+
+    exit_code = BadInput.exit_code
 
 
 class ScrapeTarget(NamedTuple):
@@ -98,9 +104,9 @@ def fetch(
             _check_head(response)
             return ScrapedPage(bytes(response.read(bytes_max)), at)
     except ScrapeFailed as error:
-        raise ScrapeFailed(f"{target.shown}: {error}", remedy=error.remedy) from None
+        raise type(error)(f"{target.shown}: {error}", remedy=error.remedy) from None
     except ResponseTooLarge:
-        raise ScrapeFailed(f"{target.shown}: response larger than {bytes_max >> 20} MiB", remedy=WANTED) from None
+        raise OtherResponse(f"{target.shown}: response larger than {bytes_max >> 20} MiB", remedy=WANTED) from None
     except HttpFailure as error:
         raise ScrapeFailed(f"{target.shown}: {error}", remedy=_REMEDIES.get(type(error), WANTED)) from None
 
@@ -128,14 +134,14 @@ def _answered_at(sent_ns: int, date: str) -> Moment:
 def _check_head(response: ResponseReader) -> None:
     if 300 <= response.status < 400:
         location = response.headers.get("location", "nowhere")[:_MAX_CHARACTERS]
-        raise ScrapeFailed(f"status {response.status}: redirects to {location}", remedy="give --url that address")
+        raise OtherResponse(f"status {response.status}: redirects to {location}", remedy="give --url that address")
     if not 200 <= response.status < 300:
-        raise ScrapeFailed(
+        raise OtherResponse(
             f"status {response.status} {response.reason[:_MAX_CHARACTERS]}".rstrip(), remedy="check the path in --url"
         )
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != _CONTENT_TYPE:
-        raise ScrapeFailed(
+        raise OtherResponse(
             f"content type {content_type[:_MAX_CHARACTERS] or 'missing'}, not metrics in the protobuf format",
             remedy=WANTED,
         )

@@ -177,7 +177,7 @@ def _workload(
         steps=round(step.calls),
         step_seconds=step.sum_seconds / step.calls if step.calls else last_step_seconds,
         is_step_old=not step.calls and last_step_seconds is not None,
-        lost=_lost(identity, window, elapsed),
+        lost=_lost(identity, window, elapsed * max(len(processes), 1)),
         late_seconds=_late(identity, window),
         calls_per_second=_calls(identity, window) / elapsed,
         operations=operations,

@@ -57,8 +57,8 @@ class Workload:
     """One identity. window_seconds: the time that the rates cover; None, like the rates, if unknown.
 
     steps: that ended in the window. step_seconds: their mean length, else the last known one (is_step_old).
-    lost: the largest first; None without accounting in the exporter. late_seconds: mean time by which it enters a collective
-    after the first rank. operations: the most time first.
+    lost: the largest first, of the mean process; None without accounting in the exporter. late_seconds: mean time by which it
+    enters a collective after the first rank. operations: the most time first.
     is_sampled: 1 in 64 kernel launches is timed, in at least one of its processes.
     """
 

@@ -18,6 +18,7 @@ from exporter.catalog import WORKLOAD_METRICS, Kind, Metric
 from exporter.clock import Moment
 from exporter.model import Exemplar, Family, Histogram, Identity, Point, Snapshot
 from exporter.series.accumulation import LastSeen, add, end_surplus_culprits, growth
+from exporter.series.code_bounds import CodeBounds
 from exporter.totals import Call, HistogramTotal, Series, Total, Totals, Trace, Traces
 
 _KEPT = (Kind.COUNTER, Kind.HISTOGRAM)
@@ -39,6 +40,7 @@ class SeriesStore:
         self._expired_unix_ns: dict[Identity, int] = {}
         self._left_behind: dict[int, dict[Series, Total]] = {}
         self._traces: dict[tuple[Identity, Series], Trace] = {}
+        self._bounds = CodeBounds()
         self._host_identities: set[Identity] = set()  # of the last snapshot
 
     def rename(self, process: int, old: Identity, totals: Mapping[Series, Total]) -> None:
@@ -58,13 +60,30 @@ class SeriesStore:
         self._note(identity, traces)
         self._left_behind.pop(process, None)
 
+    def end(self, identity: Identity, now: Moment) -> None:
+        """Its series end now, as if its TTL had passed. No process has it any more."""
+        self._last_seen.pop(identity, None)
+        if self._kept.pop(identity, None) is not None:
+            self._started_unix_ns.pop(identity, None)
+            self._expired_unix_ns[identity] = now.unix_ns
+        self._bounds.forget(identity)
+
+    def fold(self, identity: Identity, into: Identity, now: Moment) -> None:
+        """What ended processes of an identity have counted goes to another one. No process has it any more."""
+        kept, into_kept = self._kept.get(identity, {}), self._kept.setdefault(into, {})
+        self._last_seen.pop(into, None)
+        for series, total in kept.items():
+            add(into_kept, self._bounds.series(into, series), total)
+        end_surplus_culprits(into_kept)
+        self.end(identity, now)
+
     def _keep(self, process: int, identity: Identity, totals: Mapping[Series, Total]) -> None:
         kept = self._kept.setdefault(identity, {})
         # The TTL runs from the next snapshot, however long ago the last one was.
         self._last_seen.pop(identity, None)
         for series, total in totals.items():
             if series.metric.kind in _KEPT:
-                add(kept, series, self._since_rename(process, series, total))
+                add(kept, self._bounds.series(identity, series), self._since_rename(process, series, total))
         end_surplus_culprits(kept)
 
     def _note(self, identity: Identity, traces: Mapping[Series, Trace]) -> None:
@@ -80,6 +99,10 @@ class SeriesStore:
         # A culprit's series may have ended and begun again since.
         gained = None if earlier is None else growth(total, earlier)
         return total if gained is None else gained
+
+    def take_folded(self) -> Mapping[Identity, int]:
+        """Identity -> series of errors that it was refused since the last call."""
+        return self._bounds.take_folded()
 
     def retained(self) -> Collection[Identity]:
         """Identities with totals of processes that have ended."""
@@ -128,7 +151,7 @@ class SeriesStore:
             self._last_seen[identity] = now.monotonic_ns
             summed = sums.setdefault(identity, {})
             for series, total in totals.get(process, {}).items():
-                add(summed, series, self._since_rename(process, series, total))
+                add(summed, self._bounds.series(identity, series), self._since_rename(process, series, total))
         return sums
 
     def _update_starts(self, exported: Collection[Identity], of_host: Collection[Identity], now: Moment) -> None:
@@ -168,6 +191,7 @@ class SeriesStore:
         for identity in self._kept:
             self._last_seen.setdefault(identity, now.monotonic_ns)
         for identity in self._last_seen.expire(now.monotonic_ns, ttl_ns):
+            self._bounds.forget(identity)
             if self._kept.pop(identity, None) is not None:
                 self._started_unix_ns.pop(identity, None)
                 self._expired_unix_ns[identity] = now.unix_ns

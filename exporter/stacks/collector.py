@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from exporter.chains.chain import Chain, Transition
 from exporter.chains.event import ChainProcess
-from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.eh_frame import FrameRules
+from exporter.errors import NoAnswer, NotPossibleHere, ProcessGone
+from exporter.host.reader import RuleAt
 from exporter.host.symbols import CodeAddress, Symbols
 from exporter.kernel.stacks import Stack, Stacks
 from exporter.kernel.thread_rows import ThreadRow
@@ -39,8 +39,8 @@ ReadThreads = Callable[[Collection[int]], list[ThreadRow]]
 Count = Callable[[str], None]
 """Takes one of RESULTS; called from any thread."""
 
-RulesOf = Callable[[int], FrameRules]
-"""Unwind rules of a process, by its tgid."""
+RulesOf = Callable[[int], RuleAt]
+"""Unwind rules of a process, by its tgid. Raises NoAnswer."""
 
 
 class Evidence(NamedTuple):
@@ -57,7 +57,10 @@ class _Request(NamedTuple):
 
 
 class StackCollector:
-    """One for all chains. tick() and close() are called from one thread."""
+    """One for all chains. tick() and close() are called from one thread.
+
+    on_idle: called when no request is left.
+    """
 
     def __init__(
         self,
@@ -66,12 +69,15 @@ class StackCollector:
         rules_of: RulesOf,
         symbols: Symbols,
         count: Count,
+        *,
+        on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self._read_threads = read_threads
         self._stacks = stacks
         self._rules_of = rules_of
         self._symbols = symbols
         self._count = count
+        self._on_idle = on_idle
         self._selection = ThreadSelection()
         self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Evidence] = queue.SimpleQueue()
@@ -122,13 +128,14 @@ class StackCollector:
             with self._lock:
                 if self._is_closed or not self._waiting:
                     self._thread = None
-                    return
+                    break
                 request = self._requests.get()
                 self._waiting -= 1
             try:
                 self._sample(request)
             except Exception:  # a defect must not lose the next request
                 log.exception("stack sampling failed: defect in the exporter")
+        self._on_idle()
 
     def _sample(self, request: _Request) -> None:
         """Takes all stacks first, while the threads are stuck; naming takes a second."""
@@ -139,12 +146,15 @@ class StackCollector:
             self._count(FAILED)
         if not stacks:
             return
-        with self._rules_of(tgid) as rules:
-            backtraces = [unwind(stack, rules.at) for stack in stacks]
+        try:
+            rule_at = self._rules_of(tgid)
+            backtraces = [unwind(stack, rule_at) for stack in stacks]
+        except NoAnswer:
+            backtraces = [Backtrace((), ()) for _ in stacks]
         pairs = list(zip(stacks, backtraces, strict=True))
         try:
             names = self._symbols.name(tgid, (address for pair in pairs for address in _code_addresses(*pair)))
-        except (ProcessGone, NotPossibleHere):
+        except (ProcessGone, NotPossibleHere, NoAnswer):
             lines = [line for stack in stacks for line in format_without_names(stack)]
             result = UNNAMED
         else:

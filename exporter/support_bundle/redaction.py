@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from exporter.config import SETTINGS, Config, strict_yaml
 from exporter.config.otlp import Target
+from exporter.files import content
+from exporter.support_bundle.secret_patterns import IS_SECRET_NAME, REMOVED, without_secrets
 
-REMOVED = "[removed]"
 SHOWN_VARIABLES = frozenset(
     {"LANG", "LC_ALL", "TZ", "TERM", "PYTHONUNBUFFERED", "PYTHONOPTIMIZE", "PYTHONMALLOC", "PYTHONHASHSEED"}
 )
@@ -34,24 +36,6 @@ _VALUE_MIN = 8  # characters of an environment variable, which may be an ordinar
 _FILE_BYTES_MAX = 1 << 20
 KNOWN_PATHS = frozenset({"", "v1", "metrics", "logs", "traces", "api", "otlp"})
 """Parts of a URL's path that are no key."""
-
-_PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
-    (re.compile(r"-----BEGIN [A-Z ]+-----.*?(-----END [A-Z ]+-----|\Z)", re.DOTALL), REMOVED),
-    (re.compile(r"(?<=://)[^/\s@\"']+@"), f"{REMOVED}@"),
-    (re.compile(r"\b(Bearer|Basic|Negotiate|ApiKey)\s+[\w.~+/=-]{4,}", re.IGNORECASE), rf"\1 {REMOVED}"),
-    (re.compile(r"\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{20,}"), REMOVED),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), REMOVED),  # a JSON web token
-    (
-        re.compile(
-            r"\b((?:[\w-]{0,40}[-_])?(?:authorization|api[-_]?key|access[-_]?key|token|passwd|password|secret))\b"
-            r"(\"?\s*[=:]\s*\"?)[^\s\"',;}]+",
-            re.IGNORECASE,
-        ),
-        rf"\1\2{REMOVED}",
-    ),
-    (re.compile(r"(?<=/home/)[^/\s\"':,;]+|(?<=/Users/)[^/\s\"':,;]+"), "[user]"),
-    (re.compile(r"\b(comm|exe|cmdline|proctitle|acct|user|hostname)=(\"[^\"]*\"|[^\s\"]\S*)"), rf"\1={REMOVED}"),
-)
 
 
 class Redactor:
@@ -73,7 +57,8 @@ class Redactor:
     def text(self, text: str) -> str:
         if self._secrets:
             text = self._secrets.sub(REMOVED, text)
-        for pattern, instead in (*_PATTERNS, *self._words):
+        text = without_secrets(text)
+        for pattern, instead in self._words:
             text = pattern.sub(instead, text)
         return text
 
@@ -82,10 +67,14 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(str(key)): self.value(one) for key, one in value.items()}
+            return {self.text(str(key)): self._member(str(key), one) for key, one in value.items()}
         if isinstance(value, list | tuple):
             return [self.value(one) for one in value]
         return value
+
+    def _member(self, name: str, value: Any) -> Any:
+        """A text is removed if the name says that it is secret."""
+        return REMOVED if value and isinstance(value, str) and IS_SECRET_NAME.fullmatch(name) else self.value(value)
 
 
 def _forms(secret: str) -> Iterator[str]:
@@ -167,11 +156,19 @@ def _url_secrets(text: str, *, is_path_known: bool = False) -> Iterator[str]:
         yield unquote(one)
 
 
+def _beginning(path: Path) -> str:
+    """Raises OSError."""
+    fd = content.open_regular(path, follow_links=True)
+    try:
+        return content.read_up_to(fd, _FILE_BYTES_MAX).decode("utf-8", "replace")
+    finally:
+        os.close(fd)
+
+
 def _file_secrets(path: Path) -> Iterator[str]:
     """Its lines."""
     try:
-        with path.open("rb") as file:
-            text = file.read(_FILE_BYTES_MAX).decode("utf-8", "replace")
+        text = _beginning(path)
     except OSError:
         return  # what cannot be read here cannot leak
     yield from (line for line in text.splitlines() if len(line.strip()) >= _VALUE_MIN)
@@ -180,17 +177,16 @@ def _file_secrets(path: Path) -> Iterator[str]:
 def _web_config_secrets(path: Path) -> Iterator[str]:
     """Users, password hashes, keys, certificates; not names of files. If the file is invalid, every word of it."""
     try:
-        with path.open("rb") as file:
-            text = file.read(_FILE_BYTES_MAX).decode("utf-8", "replace")
+        text = _beginning(path)
     except OSError:
         return
     try:
-        content = strict_yaml.load(text)
+        document = strict_yaml.load(text)
     except ValueError:
         yield from re.findall(rf"[^\s:\"'{{}},]{{{_SECRET_MIN},}}", text)
         return
-    yield from _scalars(content)
-    users = content.get("basic_auth_users") if isinstance(content, dict) else None
+    yield from _scalars(document)
+    users = document.get("basic_auth_users") if isinstance(document, dict) else None
     yield from users if isinstance(users, dict) else ()
 
 

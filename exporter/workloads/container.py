@@ -3,14 +3,17 @@ r"""The container, pod, batch job or service that a process runs in.
 In: the text of /proc/TGID/cgroup. Out: a Container, every part of it empty unless the path names it in a form that a
 known runtime writes. Random hexadecimal digits in an unknown form are not a container.
 
-The innermost container counts: kind and docker-in-docker run containers in containers. A process that may create cgroups
-below its own can therefore pretend to be in a container; it cannot leave its outer one.
+The outermost container counts, in a place where only the machine's own runtime makes cgroups. A process that may create cgroups
+below its own can give them any name, so nothing inside a container, a pod or a batch job is taken for another one. A user's own
+slice and a service may hold containers, which then carry their `owner`, since it chooses their ids. The node of a kind cluster is
+a container with pods in it; they count if the machine that is observed is that node (seen_from()).
 
     docker      /docker/<id>    docker-<id>.scope    <slice>:docker:<id>    /ecs/<task>/<id>
     containerd  cri-containerd-<id>.scope    <slice>:cri-containerd:<id>    nerdctl-<id>.scope
     crio        crio-<id>.scope    <pod>/crio-<id>      not crio-conmon-<id>, which is outside of the container
     podman      libpod-<id>.scope    libpod_parent/libpod-<id>    libpod-payload-<id>      not libpod-conmon-<id>
     kubernetes  kubepods/.../pod<uid>/<id>    ...kubepods-<class>-pod<uid_>.slice    ../pod<uid>/<id>
+                in a node's container: kubelet/kubepods/...    kubelet.slice/kubelet-kubepods.slice/...    kubepods/...
     lxc         lxc/<name>    lxc.payload/<name>    lxc.payload.<name>      not lxc.monitor
     slurm       slurm[_<node>]/uid_<n>/job_<n>/step_<n>    slurmstepd.scope/job_<n>/step_<n>
     systemd     any <name>.service, .scope, .slice, .socket, .mount, .swap
@@ -18,9 +21,12 @@ below its own can therefore pretend to be in a container; it cannot leave its ou
 
 from __future__ import annotations
 
+import enum
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+from exporter.text.reserved import NameOf, marked
 
 SHORT_ID_CHARACTERS: Final = 12  # as `docker ps` shows it
 TEXT_CHARACTERS_MAX: Final = 64 * 1024
@@ -40,19 +46,28 @@ _RUNTIME: Final = "(?P<runtime>" + "|".join(_RUNTIMES) + ")"
 _SCOPE: Final = re.compile(rf"{_RUNTIME}-{_ID}\.scope")
 _SLICE_AND_ID: Final = re.compile(rf"(?P<slice>[^:]+):{_RUNTIME}:{_ID}")
 _PREFIXED: Final = re.compile(rf"(?P<runtime>crio|libpod|libpod-payload)-{_ID}")
+_NODE: Final = re.compile(r"(?:(?:docker|nerdctl|libpod)-)?[0-9a-f]{64}(?:\.scope)?")
 _PLAIN: Final = re.compile(_ID)
 _FARGATE: Final = re.compile(r"[0-9a-f]{32}-[0-9]{1,12}")
 _KUBEPODS: Final = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
+_QUALITIES: Final = frozenset(("burstable", "besteffort"))
+_KUBELET: Final = frozenset(("kubelet", "kubelet.slice"))
+_RUNTIME_SERVICE: Final = re.compile(
+    r"(?:containerd|docker|crio|podman|kubelet|k3s|rke2-server|rke2-agent|k0scontroller|k0sworker)\.service"
+)
+_PARENTS: Final = frozenset(("docker", "ecs", "lxc", "lxc.payload", "libpod_parent"))
 _POD_SLICE: Final = re.compile(
     rf"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod(?P<uid>{_UUID}|[0-9a-f]{{32}})\.slice"
 )
 _POD: Final = re.compile(rf"pod(?P<uid>{_UUID}|[0-9a-f]{{32}})")
 _LXC_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SLURM_ROOT: Final = re.compile(r"slurm(?:_[A-Za-z0-9_.-]+)?|(?:[A-Za-z0-9_.-]+_)?slurmstepd\.scope")
+_SLURM_DEPTH_MAX: Final = 3  # system.slice/slurmstepd.scope, or slurm/uid_1000
 _SLURM_JOB: Final = re.compile(r"job_(?P<job>[0-9]{1,10})")
 _SLURM_STEP: Final = re.compile(r"step_(?P<step>[0-9]{1,10}(?:\+[0-9]{1,10})?|batch|extern|interactive)")
 _UNIT: Final = re.compile(r"[A-Za-z0-9:_.\\@-]{1,240}\.(?:service|scope|slice|socket|mount|swap)")
 _USER_MANAGER: Final = re.compile(r"user@[0-9]+\.service")
+_USER_SLICE: Final = re.compile(r"user-(?P<uid>[0-9]{1,10})\.slice")
 _ESCAPED: Final = re.compile(r"\\x([0-9a-f]{2})")
 
 
@@ -63,7 +78,10 @@ class Container:
     id: 64 hexadecimal digits, or the name in LXC and Fargate.
     runtime: docker, containerd, crio, podman, kubernetes (the pod is known, its runtime not), lxc, slurm, systemd.
     pod_uid: a UUID with dashes; a static pod's 32 digits stay without.
-    unit: the innermost systemd unit as systemd itself names it, "\\x2d" included, so that systemctl takes it.
+    unit: the innermost systemd unit as systemd itself names it, "\\x2d" included, so that systemctl takes it. In a container it
+    is one that the container claims.
+    owner: who may have chosen id and unit: `uid 1000`, a service or a batch job; "" if only the machine's runtime has. No
+    orchestrator knows a container with an owner. node: the container around a pod.
     """
 
     id: str = ""
@@ -72,6 +90,8 @@ class Container:
     slurm_job_id: str = ""
     slurm_step: str = ""
     unit: str = ""
+    owner: str = field(default="", compare=False)
+    node: Container | None = field(default=None, compare=False)
 
 
 NO_CONTAINER: Final = Container()
@@ -99,82 +119,218 @@ def container_label(container: Container) -> str:
     """The value of the `container` label.
 
     The first 12 digits of a container's id (a name is not cut); else "job_123" for a Slurm job; else the systemd
-    service. Empty for a login session, a slice, a user's service manager and a process in no known place.
+    service. Empty for a login session, a slice, a user's service manager and a process in no known place. The owner of a
+    container or service follows in parentheses: `0123456789ab (uid 1000)`.
     """
+    owner = f" ({container.owner})" if container.owner else ""
     if container.id:
         is_digest = len(container.id) == 64 and container.runtime != "lxc"
-        return container.id[:SHORT_ID_CHARACTERS] if is_digest else container.id
+        name = container.id[:SHORT_ID_CHARACTERS] if is_digest else marked(container.id, NameOf.CONTAINER)
+        return f"{name}{owner}"
     if container.slurm_job_id:
         return f"job_{container.slurm_job_id}"
     if container.unit.endswith(".service") and not _USER_MANAGER.fullmatch(container.unit):
-        return container.unit
+        return f"{container.unit}{owner}"
     return ""
 
 
-def _specificity(container: Container) -> tuple[bool, bool, bool, bool]:
-    return bool(container.id), bool(container.pod_uid), bool(container.slurm_job_id), bool(container.unit)
+def seen_from(container: Container, machine_id: str) -> Container:
+    """The container as it counts on a machine that is itself the container with this id, "" if it is none.
+
+    Elsewhere pods in a container are what that container says of itself: the container around them counts.
+    """
+    if container.node is None:
+        return container
+    return replace(container, node=None) if container.node.id == machine_id else container.node
+
+
+def _specificity(container: Container) -> tuple[bool, ...]:
+    """An id that its owner may have chosen counts less than another one."""
+    has_id = bool(container.id)
+    is_certain = has_id and not container.owner
+    return has_id, is_certain, bool(container.pod_uid), bool(container.slurm_job_id), bool(container.unit)
 
 
 def container_of_path(path: str) -> Container:
-    """The container of one cgroup path, `/` for the root. Deeper segments replace what was found before."""
-    found = NO_CONTAINER
-    parents: list[str] = []
-    for segment in path.split("/")[: SEGMENTS_MAX + 1]:
-        if not segment:
-            continue
-        name = _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), segment)
-        found = _with_pod(found, name, parents) or _with_container(found, name, parents) or found
-        found = _with_slurm(found, name, parents)
-        if _UNIT.fullmatch(segment):
-            found = replace(found, unit=segment, runtime=found.runtime or "systemd")
-        parents.append(name)
+    """The container of one cgroup path, `/` for the root."""
+    walk = _Walk()
+    for segment in _normal(path.split("/")[: SEGMENTS_MAX + 1]):
+        walk.enter(segment, _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), segment))
+    return walk.found
+
+
+def _normal(segments: list[str]) -> list[str]:
+    """Without empty segments, and with dots only in front: `../../a/../b` is `../../b`."""
+    found: list[str] = []
+    for segment in segments:
+        if segment == ".." and found and found[-1] != "..":
+            found.pop()
+        elif segment:
+            found.append(segment)
     return found
 
 
-def _with_pod(found: Container, name: str, parents: list[str]) -> Container | None:
-    """`found` after a pod's segment; its containers are deeper."""
-    pod = _POD_SLICE.fullmatch(name)
-    if pod is None and _may_hold_pods(parents):
-        pod = _POD.fullmatch(name)
-    return replace(found, pod_uid=pod["uid"].replace("_", "-"), id="", runtime="kubernetes") if pod else None
+class _Zone(enum.Enum):
+    """Who makes cgroups at a place. MACHINE: its services and runtimes. NODE: those in the container of a kind node.
 
-
-def _may_hold_pods(parents: list[str]) -> bool:
-    """Below kubepods, or beside our own cgroup: in a cgroup namespace the upper part of a path is only "..".
-
-    A bare id beside us may be anything; "pod<uid>" is a pod.
+    OWNED: the user, service or job that owns it. INSIDE: what runs in a container. UNKNOWN: anything below is not believed.
     """
-    return any(map(_KUBEPODS.fullmatch, parents)) or (bool(parents) and set(parents) == {".."})
+
+    MACHINE = enum.auto()
+    NODE = enum.auto()
+    OWNED = enum.auto()
+    INSIDE = enum.auto()
+    UNKNOWN = enum.auto()
 
 
-def _with_container(found: Container, name: str, parents: list[str]) -> Container | None:
-    """`found` after a container's segment; None for any other."""
-    if known := _SCOPE.fullmatch(name) or _PREFIXED.fullmatch(name):
-        return replace(found, id=known["id"], runtime=_RUNTIMES[known["runtime"]])
-    if known := _SLICE_AND_ID.fullmatch(name):
-        in_pod = _with_pod(found, known["slice"], parents) or found
-        return replace(in_pod, id=known["id"], runtime=_RUNTIMES[known["runtime"]])
-    parent = parents[-1] if parents else ""
-    if parent in ("lxc", "lxc.payload") and _LXC_NAME.fullmatch(name):
-        return replace(found, id=name, runtime="lxc")
-    if name.startswith("lxc.payload.") and _LXC_NAME.fullmatch(name):
-        return replace(found, id=name.removeprefix("lxc.payload."), runtime="lxc")
-    is_task = "ecs" in parents[-3:-1]
-    if _PLAIN.fullmatch(name):
-        if parent == "docker" or is_task:
-            return replace(found, id=name, runtime="docker")
-        if _POD.fullmatch(parent) or _POD_SLICE.fullmatch(parent):
-            return replace(found, id=name) if found.pod_uid else None
-    if is_task and _FARGATE.fullmatch(name):
-        return replace(found, id=name, runtime="containerd")
-    return None
+class _Walk:
+    """From the root of a path down. parents: names above, without dots."""
 
+    def __init__(self) -> None:
+        self.found = NO_CONTAINER
+        self._zone = _Zone.MACHINE
+        self._parents: list[str] = []
+        self._has_dots = False
+        self._is_leaf = False  # in a service or scope, which holds no other unit
+        self._owner = ""
 
-def _with_slurm(found: Container, name: str, parents: list[str]) -> Container:
-    """`found` after the segment of a job or step below one of Slurm; a container in the job keeps its runtime."""
-    if (job := _SLURM_JOB.fullmatch(name)) and any(map(_SLURM_ROOT.fullmatch, parents)):
-        runtime = "slurm" if found.runtime in ("", "systemd") else found.runtime
-        return replace(found, slurm_job_id=job["job"], slurm_step="", runtime=runtime)
-    if (step := _SLURM_STEP.fullmatch(name)) and found.slurm_job_id and _SLURM_JOB.fullmatch(parents[-1]):
-        return replace(found, slurm_step=step["step"])
-    return found
+    def enter(self, segment: str, name: str) -> None:
+        """The next segment, and its name without escapes."""
+        if name == "..":
+            self._has_dots = True
+            return
+        self._enter_zone(name)
+        if _UNIT.fullmatch(segment):
+            self._enter_unit(segment)
+        self._parents.append(name)
+
+    def _enter_zone(self, name: str) -> None:
+        if self._zone in (_Zone.MACHINE, _Zone.NODE):
+            self._enter_machine(name)
+        elif self._zone is _Zone.OWNED:
+            self._enter_owned(name)
+        elif self._zone is _Zone.INSIDE and self._may_be_node and (name in _KUBELET or _KUBEPODS.fullmatch(name)):
+            self._zone = _Zone.NODE
+        else:
+            self._zone = _Zone.INSIDE if self.found.id else _Zone.UNKNOWN
+
+    @property
+    def _may_be_node(self) -> bool:
+        """Directly in a container of Docker, Podman or nerdctl, which kind uses."""
+        container = self.found
+        is_alone = not (container.pod_uid or container.owner or container.node)
+        return is_alone and _NODE.fullmatch(self._parent) is not None
+
+    @property
+    def _parent(self) -> str:
+        return self._parents[-1] if self._parents else ""
+
+    def _enter_machine(self, name: str) -> None:
+        if self._enter_pod(name) or self._enter_container(name):
+            return
+        if self.found.pod_uid:
+            self._zone = _Zone.UNKNOWN
+        elif self._zone is _Zone.NODE:
+            is_between = name in _KUBELET or _KUBEPODS.fullmatch(name) or name in _QUALITIES or name.endswith(".slice")
+            self._zone = _Zone.NODE if is_between else _Zone.INSIDE
+        elif name == "user.slice":
+            self._own("user.slice")
+        elif _SLURM_ROOT.fullmatch(name):
+            self._own("slurm")
+        elif _UNIT.fullmatch(name):
+            if not (name.endswith(".slice") or _RUNTIME_SERVICE.fullmatch(name)):
+                self._own(name)
+        elif not self._is_between(name):
+            self._zone = _Zone.UNKNOWN
+
+    def _is_between(self, name: str) -> bool:
+        """Whether containers of a runtime may be below a folder of this name."""
+        if name in _QUALITIES:
+            return _KUBEPODS.fullmatch(self._parent) is not None or (self._has_dots and not self._parents)
+        if self._parents[-2:-1] == ["ecs"] or self._parents[-1:] == ["ecs"]:
+            return True
+        is_top = all(one.endswith(".slice") for one in self._parents)
+        return is_top and (name in _PARENTS or _KUBEPODS.fullmatch(name) is not None)
+
+    def _own(self, owner: str) -> None:
+        self._zone, self._owner = _Zone.OWNED, owner
+
+    def _enter_owned(self, name: str) -> None:
+        if self._owner == "user.slice" and (user := _USER_SLICE.fullmatch(name)):
+            self._owner = f"uid {user['uid']}"
+        elif self._parent_is_slurm and (job := _SLURM_JOB.fullmatch(name)):
+            self._owner, self._is_leaf = f"job_{job['job']}", True
+            runtime = "slurm" if self.found.runtime in ("", "systemd") else self.found.runtime
+            self.found = replace(self.found, slurm_job_id=job["job"], runtime=runtime)
+        elif (step := _SLURM_STEP.fullmatch(name)) and self._parent == self._owner == f"job_{self.found.slurm_job_id}":
+            self.found = replace(self.found, slurm_step=step["step"])
+        else:
+            self._enter_container(name)
+
+    @property
+    def _parent_is_slurm(self) -> bool:
+        """Directly below Slurm's own cgroup, or that of a user in it."""
+        return self._owner == "slurm" and not self.found.slurm_job_id and len(self._parents) <= _SLURM_DEPTH_MAX
+
+    def _enter_unit(self, segment: str) -> None:
+        if not self.found.id and (self._is_leaf or self._zone is _Zone.UNKNOWN or self._owner == "slurm"):
+            return
+        is_manager = self._owner.startswith("uid ") and _USER_MANAGER.fullmatch(segment) and not self._is_leaf
+        self._is_leaf = self._is_leaf or not (segment.endswith(".slice") or is_manager)
+        owner = self.found.owner or (self._owner if self._owner.startswith("uid ") else "")
+        self.found = replace(self.found, unit=segment, runtime=self.found.runtime or "systemd", owner=owner)
+
+    def _enter_pod(self, name: str) -> bool:
+        """A pod's own cgroup; its containers are deeper."""
+        if self.found.pod_uid:
+            return False
+        pod = _POD_SLICE.fullmatch(name) or (_POD.fullmatch(name) if self._may_hold_pods else None)
+        if pod is None:
+            return False
+        self._found_pod(pod["uid"])
+        return True
+
+    def _found_pod(self, uid: str) -> None:
+        node = self.found if self.found.id else self.found.node
+        self.found = replace(self.found, pod_uid=uid.replace("_", "-"), id="", runtime="kubernetes", node=node)
+
+    @property
+    def _may_hold_pods(self) -> bool:
+        """Below kubepods, or beside our own cgroup: in a cgroup namespace the upper part of a path is only dots.
+
+        A bare id beside us may be anything; "pod<uid>" is a pod.
+        """
+        return any(map(_KUBEPODS.fullmatch, self._parents[-2:])) or (self._has_dots and not self._parents)
+
+    def _enter_container(self, name: str) -> bool:
+        """A container's own cgroup."""
+        if self._zone is _Zone.NODE and not self.found.pod_uid:
+            return False  # what a node's container itself starts is inside of it
+        known = self._container(name)
+        if known is None:
+            return False
+        identifier, runtime = known
+        owner = self._owner if self._zone is _Zone.OWNED else ""
+        self.found = replace(self.found, id=identifier, runtime=runtime or self.found.runtime, owner=owner)
+        self._zone = _Zone.INSIDE
+        return True
+
+    def _container(self, name: str) -> tuple[str, str] | None:
+        """Id and runtime; "" for a runtime that the path does not name."""
+        if known := _SCOPE.fullmatch(name) or _PREFIXED.fullmatch(name):
+            return known["id"], _RUNTIMES[known["runtime"]]
+        if (known := _SLICE_AND_ID.fullmatch(name)) and self._zone is not _Zone.OWNED:
+            if (pod := _POD_SLICE.fullmatch(known["slice"])) and not self.found.pod_uid:
+                self._found_pod(pod["uid"])
+            return known["id"], _RUNTIMES[known["runtime"]]
+        parent = self._parent
+        if parent in ("lxc", "lxc.payload") and _LXC_NAME.fullmatch(name):
+            return name, "lxc"
+        if name.startswith("lxc.payload.") and _LXC_NAME.fullmatch(name):
+            return name.removeprefix("lxc.payload."), "lxc"
+        is_task = "ecs" in self._parents[-3:-1]
+        if _PLAIN.fullmatch(name):
+            if parent == "docker" or is_task:
+                return name, "docker"
+            return (name, "") if _POD.fullmatch(parent) or _POD_SLICE.fullmatch(parent) else None
+        return (name, "containerd") if is_task and _FARGATE.fullmatch(name) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.model import Identity
+from exporter.text.reserved import NameOf, marked
 from exporter.workloads.container import Container, container_label
 from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.rank import Rank
@@ -25,4 +26,5 @@ def name_container(*, node: str, container: Container, names: ContainerNames | N
     label = container_label(container)
     if names is None:
         return Identity(node=node, rank=rank, container=label)
-    return Identity(node=node, rank=rank, container=names.container or label, namespace=names.namespace, pod=names.pod)
+    name = marked(names.container, NameOf.CONTAINER)
+    return Identity(node=node, rank=rank, container=name or label, namespace=names.namespace, pod=names.pod)

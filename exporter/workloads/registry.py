@@ -9,36 +9,50 @@ the caller moves the totals.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from exporter import catalog
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
-from exporter.host.programs import lineage, mapped_libraries, program
+from exporter.host.programs import Program
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
-from exporter.model import Identity, label_value
-from exporter.totals import Series, Totals
+from exporter.kernel.share_rows import Shares
+from exporter.model import Identity
+from exporter.totals import Totals
 from exporter.units import BOOT_TICKS, NANOSECONDS
 from exporter.workloads import engine as engines
 from exporter.workloads import rank as ranks
-from exporter.workloads import slurm
-from exporter.workloads.container import Container, parse_cgroup
-from exporter.workloads.container_names import ContainerNames
+from exporter.workloads import refusals, slurm
+from exporter.workloads.admission import Admission
+from exporter.workloads.container import parse_cgroup, seen_from
 from exporter.workloads.engine import engine_by_libraries, engine_by_programs
 from exporter.workloads.identity import name_process
+from exporter.workloads.machine import machine_container_id
 from exporter.workloads.orchestrators.pod_cache import PodCache
-from exporter.workloads.rank import Communicator, Rank, rank_from_communicators, rank_from_environment
-from exporter.workloads.slurm import SlurmJob, slurm_job
+from exporter.workloads.owner import Owner, owner_of
+from exporter.workloads.owner_places import OwnerPlaces
+from exporter.workloads.rank import Communicator, rank_from_communicators, rank_from_environment
+from exporter.workloads.refusals import Refusals
+from exporter.workloads.slurm import slurm_job
+from exporter.workloads.workload_process import OTHER, WorkloadProcess, infos, unread_process
 
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
 CHECKED_AT_ONCE = 16
 LIBRARIES_READ_AT_ONCE = 2
+BRIEF_TICKS = 240  # one minute
 _ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
-OTHER = "other"
-"""Rank and container of all workloads beyond the limit."""
+ALL_OTHERS = Owner("", "other")
+
+
+class Reads(Protocol):
+    """Reads what belongs to tenants; see host/tenant_reads.py."""
+
+    def environment(self, tgid: int, names: Collection[str]) -> Mapping[str, str]: ...
+
+    def programs(self, tgid: int) -> Iterable[Program]: ...
+
+    def mapped_libraries(self, tgid: int) -> Collection[str]: ...
 
 
 class Rename(NamedTuple):
@@ -48,50 +62,39 @@ class Rename(NamedTuple):
     old: Identity
 
 
-@dataclass(slots=True)
-class _TracedProcess:
-    """A running process, and what its identity is made from.
-
-    is_readable: its /proc could be read. identity_communicator_rank: the communicator_rank when the identity was made.
-    """
-
-    row: ProcessRow
-    rank: Rank
-    container: Container
-    slurm_job: SlurmJob
-    is_readable: bool = False
-    engine: str = ""
-    communicator_rank: str = ""
-    identity_communicator_rank: str = ""
-    identity: Identity | None = None
-    ticks_held_back: int = 0
-    communicators: Sequence[CommunicatorRow] = ()
-    container_names: ContainerNames | None = None
-
-
 class WorkloadRegistry:
     """The running processes, by process number.
 
-    node: value of the `node` label. max_workloads: identities at a time. pods: names from the orchestrator, None without one.
-    with_engines: whether to find out their serving engines.
+    reads: of what belongs to tenants. node: value of the `node` label. max_workloads: identities at a time. pods: names from the
+    orchestrator, None without one. with_engines: whether to find out their serving engines. shares: of the kernel's tables.
+    refused: what owners were refused.
     """
 
     def __init__(
         self,
         processes: Processes,
+        reads: Reads,
         node: str,
         max_workloads: int,
         pods: PodCache | None = None,
         *,
         with_engines: bool = True,
+        shares: Shares | None = None,
+        refused: Refusals | None = None,
     ) -> None:
         self._processes = processes
+        self._reads = reads
+        self._machine_id = machine_container_id(processes)
         self._with_engines = with_engines
         self._node = node
-        self._max_workloads = max_workloads
         self._pods = pods
-        self._traced: dict[int, _TracedProcess] = {}
-        self._admitted_identities: set[Identity] = set()
+        self._traced: dict[int, WorkloadProcess] = {}
+        self.refused = refused or Refusals()
+        self._shares = shares or Shares({})
+        self._admission = Admission(max_workloads, self.refused)
+        self._places = OwnerPlaces(self._shares, self.refused)
+        self._evicted: list[Identity] = []
+        self._ticks = 0
         self._awaiting_liveness_check: list[int] = []
         self._without_engine: deque[int] = deque()
 
@@ -107,27 +110,35 @@ class WorkloadRegistry:
         newest = {row.tgid: number for number, row in sorted(rows.items())} if unknown else {}
         for number in sorted(unknown):
             row = rows[number]
-            self._traced[number] = traced = self._read_process(row) if newest[row.tgid] == number else _unknown(row)
+            share = self._shares.of_process(number)
+            uid = share.uid if share else 0
+            traced = self._read_process(row, uid) if newest[row.tgid] == number else unread_process(row, uid)
+            self._traced[number] = traced
+            traced.admitted_at = self._ticks
+            if share:
+                self._places.add(number, traced.owner, share)
             if traced.is_readable and self._with_engines and not traced.engine:
                 self._without_engine.append(number)
 
-    def _read_process(self, row: ProcessRow) -> _TracedProcess:
+    def _read_process(self, row: ProcessRow, uid: int) -> WorkloadProcess:
         """A process that has ended, whose tgid was reused or is not visible has neither rank nor container."""
         processes, tgid = self._processes, row.tgid
         if not tgid:
-            return _unknown(row)
+            return unread_process(row, uid)
         try:
-            environment = processes.environ(tgid, _ENVIRONMENT_NAMES)
-            container = parse_cgroup(processes.cgroup(tgid))
+            environment = self._reads.environment(tgid, _ENVIRONMENT_NAMES)
+            cgroup_text = processes.cgroup(tgid)
+            container = seen_from(parse_cgroup(cgroup_text), self._machine_id)
             if not _has_started(row, processes.start_time_ticks(tgid)):
-                return _unknown(row)
+                return unread_process(row, uid)
         except (ProcessGone, NotPossibleHere):
-            return _unknown(row)
+            return unread_process(row, uid)
         job = slurm_job(environment, container.slurm_job_id)
-        traced = _TracedProcess(row, rank_from_environment(environment), container, job, is_readable=True)
+        owner = owner_of(cgroup_text, uid)
+        traced = WorkloadProcess(row, owner, rank_from_environment(environment), container, job, is_readable=True)
         if self._with_engines:
             prefix = environment.get(engines.PREFIX_NAME, "")
-            traced.engine = engine_by_programs(lineage(processes, tgid), prefix)
+            traced.engine = engine_by_programs(self._reads.programs(tgid), prefix)
         return traced
 
     def _read_some_libraries(self) -> None:
@@ -136,11 +147,12 @@ class WorkloadRegistry:
             traced = self._traced.get(self._without_engine.popleft())
             if traced is not None and self._is_alive(traced.row):
                 tgid = traced.row.tgid
-                own = program(self._processes, tgid)
-                traced.engine = engine_by_libraries(own.arguments, mapped_libraries(self._processes, tgid))
+                arguments = next((own.arguments for own in self._reads.programs(tgid)), ())
+                traced.engine = engine_by_libraries(arguments, self._reads.mapped_libraries(tgid))
 
     def update_identities(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
         """Assign identities to processes whose names are known by now; returns those that change. Call once a tick."""
+        self._ticks += 1
         self._read_some_libraries()
         renames = []
         for number, traced in self._traced.items():
@@ -172,9 +184,33 @@ class WorkloadRegistry:
                 assert traced.identity is not None  # noqa: S101 - `in` does not narrow
                 renames.append(Rename(number, traced.identity))
             traced.identity = identity
+        return renames + self._end_evicted()
+
+    def _end_evicted(self) -> list[Rename]:
+        """Processes whose identity has gone to another owner share the one of all others from now on."""
+        self._evicted = self._admission.take_evicted()
+        evicted = set(self._evicted)
+        renames = []
+        for number, traced in self._traced.items() if evicted else ():
+            if traced.identity in evicted:
+                renames.append(Rename(number, traced.identity))
+                traced.identity = self.other
         return renames
 
-    def _hold_back_ticks(self, traced: _TracedProcess) -> int:
+    @property
+    def evicted(self) -> Sequence[Identity]:
+        """Identities that have lost their place in the last update_identities(): their series end."""
+        return self._evicted
+
+    @property
+    def other(self) -> Identity:
+        """What workloads without series of their own are exported as."""
+        return Identity(self._node, rank=OTHER, container=OTHER)
+
+    def _living(self) -> set[Identity]:
+        return {traced.identity for traced in self._traced.values() if traced.identity is not None}
+
+    def _hold_back_ticks(self, traced: WorkloadProcess) -> int:
         """How long to hold it back for a name or a rank that may still come."""
         has_rank = bool(traced.rank.rank or traced.communicator_rank)
         lacks_name = bool(traced.container.id or traced.container.pod_uid) and not (
@@ -184,7 +220,7 @@ class WorkloadRegistry:
             return NAME_TICKS
         return 0 if has_rank else HOLD_BACK_TICKS
 
-    def _make_identity(self, traced: _TracedProcess) -> Identity:
+    def _make_identity(self, traced: WorkloadProcess) -> Identity:
         """Its identity; beyond the limit of workloads the shared one."""
         traced.identity_communicator_rank = traced.communicator_rank
         identity = name_process(
@@ -194,14 +230,11 @@ class WorkloadRegistry:
             container=traced.container,
             names=traced.container_names,
         )
-        if identity not in self._admitted_identities and len(self._admitted_identities) >= self._max_workloads:
-            return Identity(self._node, rank=OTHER, container=OTHER)
-        self._admitted_identities.add(identity)
-        return identity
+        return self._admission.admit(identity, traced.owner, self._living) or self.other
 
     def expire(self, retained: Iterable[Identity]) -> None:
         """Free the places of identities that no process has any more. retained: those whose totals are still exported."""
-        self._admitted_identities &= {*retained, *self.identities().values()}
+        self._admission.keep({*retained, *self.identities().values()})
 
     def tgid(self, process: int) -> int:
         """The tgid in the exporter's pid namespace; 0 when it is not visible there."""
@@ -223,9 +256,17 @@ class WorkloadRegistry:
     def remove(self, process: int) -> Identity | None:
         """Remove a process that has ended. Returns the identity its totals go to; None when it was never admitted."""
         traced = self._traced.pop(process, None)
+        self._places.remove(process)
         if traced is None:
             return None
-        return traced.identity or self._make_identity(traced)
+        identity = traced.identity or self._make_identity(traced)
+        is_brief = self._ticks - traced.admitted_at < BRIEF_TICKS
+        self._admission.end(identity, self._living, is_brief=is_brief)
+        return identity
+
+    def take_surplus(self) -> list[Identity]:
+        """Workloads that ran briefly, since the last call: their totals belong to `other`."""
+        return self._admission.take_surplus()
 
     def queue_liveness_checks(self) -> None:
         """Have find_ended() check every process once."""
@@ -256,39 +297,20 @@ class WorkloadRegistry:
         return _has_started(row, started_ticks)
 
     def workload_info(self) -> Totals:
-        """gpustall_workload_info of every process within the limit of workloads."""
-        return {
-            number: {Series(catalog.workload.INFO, _info_labels(traced)): 1}
-            for number, traced in self._traced.items()
-            if traced.identity is None or traced.identity.rank != OTHER
-        }
+        """gpustall_workload_info of every process within the limit of workloads, and of at most INFOS_MAX of an owner."""
+        return infos(self._traced, self.refused)
 
+    def count_refusals(self) -> None:
+        """Add what the kernel programs have refused since the last call."""
+        self._places.count_refusals()
 
-def _unknown(row: ProcessRow) -> _TracedProcess:
-    """A process whose /proc cannot be read."""
-    return _TracedProcess(row, Rank(), Container(), SlurmJob())
+    def count_folded(self, folded: Mapping[Identity, int]) -> None:
+        """Identities were refused so many series of error codes."""
+        for identity, count in folded.items():
+            owner = self._admission.owner_of(identity)
+            self.refused.add(refusals.SERIES, owner or ALL_OTHERS, count)
 
 
 def _has_started(row: ProcessRow, at_ticks: int) -> bool:
     """Whether the process in /proc is this one: start times there are rounded to hundredths of a second."""
     return abs(at_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1
-
-
-def _info_labels(traced: _TracedProcess) -> tuple[str, ...]:
-    """In the order of catalog.workload.INFO.labels."""
-    values = (
-        str(traced.row.tgid or ""),
-        traced.row.comm.decode("utf-8", "replace"),
-        traced.rank.local_rank,
-        traced.rank.world_size,
-        traced.rank.run_id,
-        traced.slurm_job.id,
-        traced.slurm_job.name,
-        traced.slurm_job.partition,
-        traced.slurm_job.account,
-        traced.container.pod_uid,
-        traced.container.id,
-        traced.container.runtime,
-        traced.container.unit,
-    )
-    return tuple(label_value(value) for value in values)

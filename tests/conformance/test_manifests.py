@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from tests.conformance.partners import need_partner
+from tests.conformance.rendered import verdict
+from tests.support.chart import CHART
 from tests.support.requirements import ROOT, need_command
 
-CHART = ROOT / "deploy" / "helm" / "gpu-stall-exporter"
 VALUES = sorted((CHART / "ci").glob("*.yaml"))
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
 OVERLAYS = sorted(path for path in (KUSTOMIZE / "overlays").iterdir())
@@ -66,15 +67,6 @@ def with_components(folder: Path, components: Sequence[Path]) -> str:
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     return by_kustomize(folder)
-
-
-def verdict(manifests: str) -> tuple[bool, list[str]]:
-    """Whether the API server's code accepts the objects, and its message for each."""
-    done = subprocess.run(
-        [need_partner("manifests")], input=manifests, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stderr == ""
-    return done.returncode == 0, done.stdout.splitlines()
 
 
 def objects(manifests: str) -> dict[tuple[str, str], Any]:

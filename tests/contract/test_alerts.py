@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from dashboards.__main__ import BOARDS
 from docs.generate import ROOT
 from exporter.catalog import METRICS
+from exporter.causes import Cause
+from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
 ALERTS = ROOT / "alerts"
 RULE_FILES = sorted(ALERTS.glob("*.rules.yaml"))
@@ -18,10 +20,16 @@ TESTS = sorted((ROOT / "tests" / "alerts").glob("*.test.yaml"))
 RUNBOOK = (ALERTS / "runbook.md").read_text(encoding="utf-8")
 RULES = "".join(path.read_text(encoding="utf-8") for path in RULE_FILES)
 NAMES = re.findall(r"^ +- alert: (\w+)$", RULES, flags=re.M)
-PROMTOOL = shutil.which("promtool")
-NEEDS_PROMTOOL = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
+
+CAUSES = RUNBOOK.partition("\n## Causes\n")[2].partition("\n## ")[0].partition("\n### ")[0]
 
 SUFFIXES = ("_bucket", "_sum", "_count", "")
+
+
+def rule(name: str) -> str:
+    """The text of one alert."""
+    (text,) = re.findall(rf"^ +- alert: {name}\n.*?runbook_url", RULES, flags=re.M | re.S)
+    return str(text)
 
 
 def promtool(*arguments: str | Path) -> None:
@@ -75,6 +83,34 @@ class TestAlerts:
     def test_runbook_has_no_section_of_a_removed_alert(self) -> None:
         """Its introduction is no section of an alert."""
         assert set(re.findall(r"^## (GpuStall\w+)$", RUNBOOK, flags=re.M)) == set(NAMES)
+
+    def test_every_cause_has_a_row_of_what_to_do(self) -> None:
+        """In the order of no list, but each once, and with an action."""
+        rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", CAUSES, flags=re.M)
+
+        assert sorted(cause for cause, _ in rows) == sorted(cause.value for cause in Cause)
+        assert all(len(action) > 10 for _, action in rows)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_leads_to_a_board_with_its_variables(self, name: str) -> None:
+        """`dashboard` is a path; the board knows each variable."""
+        (path,) = re.findall(r"^          dashboard: (.+)$", rule(name), flags=re.M)
+        (board,) = (board for board in BOARDS if path.startswith(f"/d/{board.uid}"))
+        variables = {one["name"] for one in board.document()["templating"]["list"]}
+
+        assert set(re.findall(r"var-(\w+)=", path)) <= variables
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_page_about_a_job_says_whose_it_is_and_how_to_explain_it(self, name: str) -> None:
+        """Rank, container, pod, namespace and node, and what to run there; pages about machines have no rank."""
+        text = rule(name)
+        description = text.partition("description:")[2].partition("dashboard:")[0]
+        if "$labels.rank" not in description:
+            return
+
+        assert {"container", "pod", "namespace", "node"} <= set(re.findall(r"\$labels\.(\w+)", description))
+        assert "ssh {{ $labels.node }} sudo gpu-stall-exporter explain" in text
+        assert "--field-selector spec.nodeName={{ $labels.node }} -o name) -- gpu-stall-exporter explain" in text
 
 
 class TestMetrics:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from dashboards.__main__ import BOARDS
-from dashboards.boards import Board
+from dashboards.boards import Board, counted
 from dashboards.panels import COLUMNS, Panel, Query
 from docs.generate import ROOT
 from exporter.catalog import COMMON_LABELS, METRICS, Kind
+from tests.support.promtool import NEEDS_PROMTOOL, Expected, evaluated
 
 EVERY_BOARD = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]
@@ -33,6 +34,7 @@ RECORDED = set(
 )
 PROMETHEUS_OWN = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
+LINT = ROOT / "dashboards" / "grafana" / ".lint"
 COUNTERS = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER} | {"process_cpu_seconds_total"}
 
 
@@ -108,7 +110,7 @@ class TestBoards:
     def test_variables_are_the_customary_ones(self, board: Board) -> None:
         """Data source, job and instance come first."""
         variables = board.document()["templating"]["list"]
-        more = ["node", "namespace", "pod", "rank"] if board.is_of_workloads else []
+        more = ["node", "namespace", "pod", "container", "rank"] if board.is_of_workloads else []
 
         assert [one["name"] for one in variables] == ["datasource", "job", "instance", "cluster", *more]
         assert all(one["multi"] and one["includeAll"] and one["refresh"] == 2 for one in variables[1:])
@@ -181,3 +183,45 @@ class TestQueries:
         for metric, _ in selectors(query):
             if metric in COUNTERS:
                 assert re.search(rf"\b(rate|increase)\({metric}\{{", query.expr), panel.title
+
+    def test_every_other_use_of_a_counter_is_excused_to_the_linter(self) -> None:
+        """And of no other."""
+        excused = re.findall(r"- dashboard: (.+)\n +panel: (.+)", LINT.read_text(encoding="utf-8"))
+        counting = {
+            (board.title, panel.title)
+            for board, panel in PANELS
+            if any("max_over_time(" in query.expr for query in panel.queries)
+        }
+
+        assert len(excused) == len(set(excused))
+        assert set(excused) == counting | {("GPU stalls / Ranks", "Open collectives")}
+
+
+@NEEDS_PROMTOOL
+class TestCounted:
+    """Events of the last ten minutes as Prometheus counts them: a scrape every minute, the last at minute 30."""
+
+    @pytest.mark.parametrize(
+        ("samples", "events"),
+        [
+            ("0x30", 0),
+            ("3x30", 0),
+            ("_x25 1x5", 1),
+            ("_x25 1 2 2 2 4 7", 7),
+            ("0x25 0 1 1 1 1 1", 1),
+            ("5x25 6 6 6 7 7 7", 2),
+            ("_x22 0 1 2 stale", 2),
+            ("0 1 1x20 stale", 0),
+            ("5x24 6 0 0 1 1 3", 4),
+            ("7x20 1 1 2 2 2 2 2 2 2 2", 2),
+        ],
+        ids=(
+            *("none", "none lately", "appears with the first", "appears with the first of several", "begins at 0"),
+            *("goes on", "has ended", "ended before", "restarted", "restarted at the beginning"),
+        ),
+    )
+    def test_events_are_counted_exactly(self, samples: str, events: int) -> None:
+        """Whether or not the counter began at 0."""
+        expression = f"sum {counted('rare_total', '10m')} or vector(0)"
+
+        assert evaluated({"rare_total": samples}, expression, Expected("30m", events)) == ""

@@ -135,7 +135,7 @@ class TestDevices:
         assert "path: /spec/template/spec/runtimeClassName\n        value: nvidia\n" in component
         assert everything["runtimeClassName"] == "nvidia"
         assert VALUES["runtimeClassName"] == ""
-        assert "runtimeClassName: {{ . }}" in TEMPLATE
+        assert "runtimeClassName: {{ . | quote }}" in TEMPLATE
 
     def test_a_service_sees_the_driver_s_devices_and_no_others(self) -> None:
         """By their names in /proc/devices, which differ between drivers."""
@@ -159,6 +159,7 @@ class TestNames:
         assert COMPOSE["services"]["exporter"]["image"] == f"${{EXPORTER_IMAGE:-{image}}}"
         assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
         assert VALUES["image"] == {
+            "registry": "",
             "repository": "gpu-stall-exporter",
             "tag": "",
             "digest": "",

@@ -32,6 +32,7 @@ MADE_LATER = {".venv/bin/gpu-stall-exporter", "exporter/kernel/objects/"}
 PATH = re.compile(r"(?<![\w/.:@$}-])((?:exporter|bpf|tests|docs|alerts|dashboards)/[\w./-]*)")
 OTHER_PATHS = {
     "docs/specification.md": "a file of the OTLP repository",
+    "exporter/assets/files": "made by the build of a wheel",
     "exporter/a/__pycache__/b.pyc": "made up by a test",
     "exporter/kernel/rows.py": "to be corrected in bpf/",
     "exporter/top.proto": "the name of a protobuf descriptor that no file holds",
@@ -61,13 +62,16 @@ OTHER_FLAGS = {
     "confirm",
     "confirm-by",
     "yes",
+    "force",
     "replay",
     "rates",
     "output",
+    "runbook-url",
     "support-bundle",
     *(f"no-collector.{name}" for name in COLLECTORS),
 }
 FOREIGN_FLAGS = {
+    "field-selector",  # kubectl
     "long",
     "only",
     "trials",

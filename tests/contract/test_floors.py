@@ -12,9 +12,9 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
-    {"__init__", "causes", "errors", "units", "catalog"},
-    {"clock", "config", "http_client", "rules", "text", "totals"},
-    {"model", "kernel", "host", "gpu"},
+    {"__init__", "causes", "errors", "files", "units", "catalog"},
+    {"assets", "clock", "config", "http_client", "rules", "terminal", "text", "totals"},
+    {"model", "manual", "kernel", "host", "gpu"},
     {"accounting", "own_metrics", "series", "workloads"},
     {"collectors", "chains", "probes"},
     {"stacks", "hostmetrics", "output", "scrape"},
@@ -73,11 +73,11 @@ CTYPES = {
     "kernel/calibration.py": "machine code of our own, and where it is mapped",
     "kernel/libbpf.py": "the binding to libbpf and bpf(2)",
     "kernel/libbpf_library.py": "libbpf is a shared library of C",
-    "kernel/mapped_files.py": "mmap(2): the module mmap hides where its mappings are",
     "kernel/maps.py": "buffers for batch look-ups",
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
     "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
     "host/capabilities.py": "capget(2), capset(2) and prctl(2) have no wrapper in Python",
+    "host/reader_program.py": "mmap(2): the module mmap hides where its mappings are",
     "host/heap.py": "mallopt(3) and malloc_trim(3) have no wrapper in Python",
     "gpu/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
     "host/network_namespaces.py": "setns(2): os.setns() is there since Python 3.12",

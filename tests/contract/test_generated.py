@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from docs.generate import DOCUMENTS, ROOT
+from docs.generate.addresses import ADDRESSES, FILES, addressed
 from docs.generate.flags import toml_defaults
 from docs.generate.labels import COMMON_LABEL_MEANINGS, LABEL_MEANINGS, LOSS_MEANINGS, THROTTLING_MEANINGS
 from exporter import config
 from exporter.catalog import COMMON_LABELS, METRICS
 from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import DropReason
+from tests.support.prose import files
 
 
 class TestGeneratedFiles:
@@ -28,6 +30,25 @@ class TestGeneratedFiles:
             path.write_text(DOCUMENTS[name](), encoding="utf-8")
 
         assert path.read_text(encoding="utf-8") == DOCUMENTS[name](), "run `make golden`"
+
+
+class TestAddresses:
+    """Addresses of the project stand in pyproject.toml alone."""
+
+    def test_no_other_file_has_one_that_is_not_written_from_there(self) -> None:
+        """A move of the project is one change and `make golden`."""
+        sources = [name for name in files() if ".egg-info/" not in name]
+        found = {name for name in sources if ADDRESSES["Source"].encode() in (ROOT / name).read_bytes()}
+
+        assert found - DOCUMENTS.keys() == {"pyproject.toml"}
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_another_address_replaces_each(self, name: str) -> None:
+        """Whichever stood there before."""
+        text = addressed(name, {"Source": "https://a.example/source", "Documentation": "https://a.example/docs"})
+
+        assert ADDRESSES["Source"] not in text
+        assert "https://a.example/" in text
 
 
 class TestMetricsPage:

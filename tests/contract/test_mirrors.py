@@ -21,6 +21,7 @@ TESTED_ELSEWHERE = {
     "app/wiring.py": "tests/end_to_end/test_run.py",
     "commands/run.py": "tests/end_to_end/test_run.py",
     "host/eh_frame.py": "tests/contract/test_eh_frame.py",
+    "host/reader_program.py": "tests/unit/host/test_reader.py",
     "kernel/calibration.py": "tests/kernel/test_calibration.py",
     "kernel/filtered_child.py": "tests/kernel/test_seccomp.py",
     "kernel/libbpf.py": "tests/kernel/test_loading.py",
@@ -29,6 +30,7 @@ TESTED_ELSEWHERE = {
     "output/otlp/json_records.py": "tests/contract/test_otlp_records.py",
     "output/otlp/protobuf_body.py": "tests/contract/test_otlp_bodies.py",
     "output/otlp/protobuf_records.py": "tests/contract/test_otlp_records.py",
+    "probes/library_opener.py": "tests/kernel/test_one_file.py",
     "top/terminal.py": "tests/end_to_end/test_top.py",
 }
 """Module -> its tests, where it needs a whole exporter, a kernel, a terminal, or a second implementation to compare with."""

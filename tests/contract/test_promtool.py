@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -12,10 +11,9 @@ from exporter.output.negotiation import Format
 from exporter.output.own_exposition import OwnExposition
 from exporter.own_metrics.store import OwnMetrics
 from tests.support.golden import CASES, FOLDER
+from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
-PROMTOOL = shutil.which("promtool")
-
-pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
+pytestmark = NEEDS_PROMTOOL
 
 
 def lint(exposition: bytes) -> tuple[int, str]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from docs.generate import ROOT
 from exporter.__main__ import COMMANDS
 from exporter.config.web import DEFAULT_PORT
+from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
 README = ROOT / "README.md"
 MAX_BYTES = 12 * 1024
-PROMTOOL = shutil.which("promtool")
-NEEDS_PROMTOOL = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
 
 
 def blocks(language: str) -> list[str]:

@@ -15,11 +15,15 @@ from typing import Any
 import pytest
 
 import gpustall_standin as standin
+from exporter.causes import Cause
+from exporter.chains.chain import Severity
+from exporter.chains.verdict import severity_of
+from exporter.text.figures import percent
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.otlp import Received, read_json
 from tests.support.otlp_records import ReceivedLog, ReceivedSpan, read_logs_json, read_spans_json
 from tests.support.priority import high_priority
-from tests.support.prometheus_server import scraping
+from tests.support.prometheus_server import Prometheus, scraping
 from tests.support.receiver import Receiver, Request, receiver
 from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built
@@ -84,7 +88,8 @@ def severity(exporter: Exporter, cause: str) -> float | None:
 @dataclass(frozen=True)
 class Episode:
     """What was reported of one chain. lines: of the log, by what happened. exemplars: that Prometheus has stored.
-    explained_open, explained_over: by `explain`, while it was open and when the exporter had stopped.
+    explained_open, explained_over: by `explain`, while it was open and when the exporter had stopped; document: then, as JSON.
+    last: the last values of the chain's gauges while it was open, as Prometheus has stored them.
 
     Chains of other processes and of other causes are left out.
     """
@@ -97,6 +102,8 @@ class Episode:
     exemplars: list[dict[str, Any]]
     explained_open: list[str]
     explained_over: list[str]
+    document: dict[str, Any]
+    last: dict[str, float]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +130,7 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Episode:
         eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
         lines = {
             change: [line for line in exporter.logs.splitlines() if f'msg="chain {change}: lock' in line]
-            for change in ("opened", "resolved")
+            for change in ("opened", "escalated", "resolved")
         }
         (chain_id,) = re.findall(r" chain_id=([0-9a-f]{32}) ", lines["opened"][0])
 
@@ -138,8 +145,18 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Episode:
         eventually(spans, "its span is pushed", PATIENCE_SECONDS)
         eventually(lambda: len(logs()) >= 2, "its end is pushed", PATIENCE_SECONDS)
         points = [one for request in sent(found, "/v1/metrics") for one in read_json(request.content)]
+        last = {name: last_open(prometheus, name) for name in ("gpustall_chain_severity", "gpustall_chain_lost_ratio")}
         exporter.stop()
-        return Episode(chain_id, lines, logs(), spans(), points, stored, explained_open, explained(history, opened[0]))
+        every = json.loads("\n".join(explained(history, opened[0], "--format=json")))
+        document = only([one for one in every["chains"] if one["chain_id"] == chain_id])
+        explained_over = explained(history, opened[0])
+        return Episode(chain_id, lines, logs(), spans(), points, stored, explained_open, explained_over, document, last)
+
+
+def last_open(prometheus: Prometheus, name: str) -> float:
+    """The last value above 0."""
+    (found,) = prometheus.query(f'last_over_time(({name}{{cause="lock"}} > 0)[5m:250ms])')
+    return float(found["value"][1])
 
 
 def sent(found: Receiver, path: str) -> list[Request]:
@@ -147,11 +164,11 @@ def sent(found: Receiver, path: str) -> list[Request]:
     return [request for request in found.requests if request.path == path]
 
 
-def explained(history: Path, opened: str) -> list[str]:
+def explained(history: Path, opened: str, *flags: str) -> list[str]:
     """Output of `explain` for the process that a log line names; no lines while the history does not have it."""
     pid = re.search(r" pid=(\d+)", opened)
     assert pid is not None
-    command = [*COMMAND, "explain", f"--history.path={history}", f"--workload=pid={pid[1]}"]
+    command = [*COMMAND, "explain", f"--history.path={history}", f"--workload=pid={pid[1]}", *flags]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     return done.stdout.splitlines()
 
@@ -181,7 +198,7 @@ class TestChain:
         assert set(names[1:-1]) <= {"gpustall.chain.escalated", "gpustall.chain.evidence"}
         assert (opened.attributes["gpustall.chain.cause"], opened.severity[1] in ("WARN", "ERROR")) == ("lock", True)
         assert "ERROR" in {one.severity[1] for one in episode.logs}
-        assert opened.body.startswith("lock: steps take ")
+        assert re.match(r"lock: up to \d+ % of the time is lost to it, steps take ", opened.body)
         assert resolved.severity == (9, "INFO")
         assert opened.time_unix_ns < resolved.time_unix_ns
 
@@ -226,3 +243,54 @@ class TestChain:
 
         assert first.startswith("The exporter stopped at ")
         assert re.match(r"Nothing is slow now\. .* lost .* lock, from .* It recovered\.$", second)
+
+
+@pytest.mark.end_to_end
+class TestOneTruth:
+    """Every output prints the figures of one record."""
+
+    def test_lost_share_is_the_same_everywhere(self, episode: Episode) -> None:
+        """In the log, in what is pushed, in the history, as JSON and as text: at most 0.1 % apart, as printed."""
+        resolved = episode.lines["resolved"][0]
+        (field,) = re.findall(r" lost_share=(\S+)", resolved)
+        (said,) = re.findall(r"lock: up to (\S+ %) of the time is lost to it", resolved)
+        share, chain = float(field), episode.document
+        pushed = episode.logs[-1].attributes["gpustall.chain.lost_share"]
+        spanned = only(episode.spans).attributes["gpustall.chain.lost_share"]
+
+        assert [pushed, spanned, chain["lost_ratio"]] == pytest.approx([share] * 3, abs=0.001)
+        assert said == percent(share)
+        assert f"lost up to {said} of its time to lock" in "\n".join(episode.explained_over)
+
+    def test_what_is_scraped_is_what_the_log_said_last(self, episode: Episode) -> None:
+        """Prometheus has the severity and the lost share of the opening, or of the escalation after it; a page prints them."""
+        last = [*episode.lines["opened"], *episode.lines["escalated"]][-1]
+        (share,) = re.findall(r" lost_share=(\S+)", last)
+        (name,) = re.findall(r" severity=(\w+)", last)
+
+        assert episode.last["gpustall_chain_lost_ratio"] == pytest.approx(float(share), abs=0.001)
+        assert Severity(int(episode.last["gpustall_chain_severity"])).name.lower() == name
+
+    def test_severity_is_the_same_everywhere_and_that_of_the_lost_share(self, episode: Episode) -> None:
+        (name,) = re.findall(r" severity=(\w+)", episode.lines["resolved"][0])
+        chain = episode.document
+        severity = severity_of(Cause.LOCK, chain["lost_ratio"])
+
+        assert (name, chain["severity"]) == (severity.name.lower(), severity.name.lower())
+        assert only(episode.spans).attributes["gpustall.chain.severity"] == name
+        assert re.search(rf"of its time to lock.*\b{name}\b", "\n".join(episode.explained_over))
+
+    def test_slowdown_and_duration_are_the_same_everywhere(self, episode: Episode) -> None:
+        resolved, chain = episode.lines["resolved"][0], episode.document
+        (slower,) = re.findall(r"steps take (\S+) times as long", resolved)
+        (open_seconds,) = re.findall(r" open_seconds=(\S+)", resolved)
+
+        assert f"{1 + chain['slowdown_ratio']:.1f}" == slower
+        assert chain["duration_seconds"] == pytest.approx(float(open_seconds), abs=0.01)
+        assert episode.logs[-1].attributes["gpustall.chain.duration"] == pytest.approx(float(open_seconds), abs=0.01)
+
+    def test_shares_add_up(self, episode: Episode) -> None:
+        chain = episode.document
+
+        assert sum(one["share_ratio"] for one in chain["causes"]) <= 1.0 + 1e-9
+        assert sum(one["share_ratio"] for one in chain["culprits"]) <= 1.0 + 1e-9

@@ -51,7 +51,7 @@ for number in range(int(sys.argv[2]), 1 << 20):
 AS_UNPRIVILEGED = f"""
 import heapq, os, sys
 from exporter import __main__ as program
-program._parser(["explain"])
+program._parser("explain")
 os.setgroups([int(group) for group in sys.argv[1].split(",") if group])
 os.setgid({UNPRIVILEGED})
 os.setuid({UNPRIVILEGED})

@@ -101,8 +101,8 @@ class _Killer:
         process = self._start(subprocess.PIPE)
         assert process.stderr is not None
         assert any(b"serving http" in line for line in process.stderr)
+        self._eventually(job.patched, "the job has probes")
         self._seconds = time.monotonic() - started_at
-        assert job.patched()
         self._kill(process)
 
     def _start(self, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:

@@ -90,6 +90,11 @@ def failures(exporter: Exporter) -> dict[str, float]:
     return exporter.scrape().by("reason", "gpustall_exporter_attach_failures_total")
 
 
+def unreadable(exporter: Exporter) -> float:
+    """Processes whose mappings cannot be read."""
+    return exporter.scrape().total("gpustall_exporter_unreadable_processes")
+
+
 def ended(before: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """`run`, which must fail to start."""
     flags = ("run", "--web.listen-address=127.0.0.1:0", "--history.path=none", "--recording.directory=none")
@@ -139,7 +144,6 @@ class TestMissing:
     @pytest.mark.parametrize(
         ("capability", "kind"),
         [
-            (Capability.SYS_PTRACE, "is_private"),
             (Capability.DAC_READ_SEARCH, "is_private"),
             (Capability.CHECKPOINT_RESTORE, "is_deleted"),
         ],
@@ -154,6 +158,17 @@ class TestMissing:
 
         assert f"attached to {folder}" not in logs
         assert capability.label in logs
+
+    def test_another_user_s_job_is_not_seen_without_ptrace(self, folder: Path) -> None:
+        """Its mappings are read by a process that has no other capability for that."""
+        with running(under=without(Capability.SYS_PTRACE)) as exporter:
+            before = eventually(lambda: unreadable(exporter), "a walk is over")
+        with others_job(folder / "libraries"), running(under=without(Capability.SYS_PTRACE)) as exporter:
+            eventually(lambda: unreadable(exporter) > before, "it is counted")
+            logs = exporter.logs
+
+        assert f"attached to {folder}" not in logs
+        assert "CAP_SYS_PTRACE" in logs
 
     def test_library_in_an_open_directory_is_probed_without_the_last_two(self, folder: Path) -> None:
         """The usual case. The rank stays unknown: only the owner may read the environment."""

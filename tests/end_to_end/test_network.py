@@ -49,8 +49,8 @@ def fetching(*flags: str) -> Iterator[Scene]:
     """Each in a container of its own in the unified hierarchy; one of 11 packets is lost, either way."""
     try:
         with (
-            named_cgroup("v2", f"gpu-stall-test/docker-{CLIENT}.scope") as client,
-            named_cgroup("v2", f"gpu-stall-test/docker-{SERVER}.scope") as group,
+            named_cgroup("v2", f"docker-{CLIENT}.scope") as client,
+            named_cgroup("v2", f"docker-{SERVER}.scope") as group,
             network.wire() as wire,
             network.server(network.PEER_ADDRESS, wire.peer, group) as server,
             network.dropper(11) as program,

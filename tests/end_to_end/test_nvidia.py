@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
 from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 from exporter.probes.discovery import Discovery
+from exporter.probes.proc_walk import ProcWalk
 from tests.support.held_calls import without_rank
 from tests.support.requirements import ROOT, need_tracing
 from tests.support.traced import only, tracer
@@ -132,10 +134,11 @@ def outcome(wheel: Wheel, api: Api, calls: str) -> Outcome:
     ):
         assert made.stdin is not None
         assert made.stdout is not None
-        discovery = Discovery(traced.kernel, Processes(), frozenset({api}), interval_seconds=0, with_launches=True)
+        discovery = Discovery(traced.kernel, Processes(), frozenset({api}), with_launches=True)
+        reader = TenantReader(Processes(), patience_seconds=60.0)
         try:
             places = json.loads(made.stdout.readline())
-            discovery.walk_all()
+            ProcWalk(discovery, Processes(), str).whole(reader)
             probed = only(one for one in discovery.probed() if one.path == str(wheel.library))
             assert probed.attachment is not None
             made.stdin.write("\n")
@@ -144,6 +147,7 @@ def outcome(wheel: Wheel, api: Api, calls: str) -> Outcome:
             reading = traced.tables.read()
         finally:
             discovery.close()
+            reader.close()
         numbers = [number for number, row in reading.processes.items() if row.tgid == made.pid]
         return Outcome(
             places,

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import sysconfig
 import tarfile
 import time
@@ -17,6 +18,7 @@ import pytest
 
 import gpustall_standin as standin
 from exporter import __version__
+from exporter.assets.patterns import names
 from exporter.kernel.loader import SUBJECTS
 from tests.support.requirements import ROOT, need_command
 
@@ -25,6 +27,7 @@ PYTHON = ROOT / "build" / "release-venv" / "bin" / "python"
 NAMES = {
     f"gpu_stall_exporter-{__version__}.tar.gz",
     f"gpu-stall-exporter-{__version__}.cdx.json",
+    f"gpu-stall-exporter-{__version__}.tgz",
     "SHA256SUMS",
 }
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -94,7 +97,7 @@ class TestBytes:
         one, other = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in releases)
 
         assert {name for name in one if not name.endswith(".whl")} == NAMES
-        assert len(one) == 7
+        assert len(one) == 8
         assert {name for name in one if one[name] != other.get(name)} == set()
 
     def test_checksums_are_right(self, releases: tuple[Path, Path]) -> None:
@@ -104,7 +107,7 @@ class TestBytes:
         )
 
         assert done.returncode == 0
-        assert len((releases[0] / "SHA256SUMS").read_text().splitlines()) == 6
+        assert len((releases[0] / "SHA256SUMS").read_text().splitlines()) == 7
 
     def test_each_architecture_has_objects_of_its_own(self, releases: tuple[Path, Path]) -> None:
         """A program reads arguments from registers, which differ."""
@@ -146,6 +149,20 @@ class TestBytes:
         )
 
         assert {name for name in tracked.stdout.splitlines() if name not in names and (ROOT / name).exists()} == set()
+
+    def test_chart_is_laid_out_as_helm_does(self, releases: tuple[Path, Path]) -> None:
+        """One folder with the name of the chart; values of the chart's own tests are left out."""
+        with tarfile.open(releases[0] / f"gpu-stall-exporter-{__version__}.tgz") as archive:
+            names = archive.getnames()
+            chart = archive.extractfile("gpu-stall-exporter/Chart.yaml")
+            assert chart is not None
+            text = chart.read().decode()
+
+        assert names[0] == "gpu-stall-exporter/Chart.yaml"
+        assert {"gpu-stall-exporter/values.yaml", "gpu-stall-exporter/templates/daemon-set.yaml"} <= set(names)
+        assert {name.partition("/")[0] for name in names} == {"gpu-stall-exporter"}
+        assert [name for name in names if "/ci/" in name] == []
+        assert f"\nversion: {__version__}\n" in text
 
     def test_bill_of_materials_is_complete(self, releases: tuple[Path, Path]) -> None:
         """The exporter, its dependencies, libbpf, the compilers. CycloneDX's library has checked the schema."""
@@ -200,6 +217,51 @@ class TestInstalled:
 
         assert (done.returncode, done.stderr) == (0, "")
         assert "chain opened: nccl_hang" in done.stdout
+
+    def test_assets_are_those_of_the_tree(self, installed: Path, tmp_path: Path) -> None:
+        """Rules, boards, manifests and units are in the exporter's wheel, byte for byte."""
+        done = output_of(installed, "assets", f"--output={tmp_path}")
+        written = {path.relative_to(tmp_path).as_posix(): path for path in tmp_path.rglob("*") if path.is_file()}
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert sorted(written) == names(ROOT)
+        assert [name for name, path in written.items() if path.read_bytes() != (ROOT / name).read_bytes()] == []
+
+    @pytest.mark.parametrize("document", ["README.md", "docs/deployment.md"])
+    def test_service_is_installed_as_documented(
+        self, releases: tuple[Path, Path], tmp_path: Path, document: str
+    ) -> None:
+        """Every line but the last is run, in folders of this test; the last one needs a systemd (test_systemd.py has one)."""
+        text = (ROOT / document).read_text(encoding="utf-8")
+        (block,) = re.findall(r"^```sh\n(python3 -m venv [^`]*)^```", text, flags=re.M)
+        *lines, last = block.splitlines()
+        for folder in ("opt", "usr/local/bin", "etc/systemd/system"):
+            (tmp_path / folder).mkdir(parents=True)
+        script = re.sub(r"(?<![\w.])/(?=(?:opt|usr/local|etc)/)", f"{tmp_path}/", "\n".join(lines))
+        (tmp_path / "dist").symlink_to(releases[0])
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=tmp_path,
+            env={
+                "PATH": f"{tmp_path}/usr/local/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PIP_NO_DEPS": "1",
+                "PIP_NO_INDEX": "1",
+                "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+                "PIP_ROOT_USER_ACTION": "ignore",
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert last == "systemctl enable --now gpu-stall-exporter"
+        unit = (tmp_path / "etc/systemd/system/gpu-stall-exporter.service").read_text(encoding="utf-8")
+        assert "\nExecStart=/usr/local/bin/gpu-stall-exporter run $OPTIONS\n" in unit
+        assert output_of(tmp_path / "usr/local/bin/gpu-stall-exporter", "--version").stdout.endswith(
+            f" {__version__}\n"
+        )
 
     def test_standin_runs_programs(self, installed: Path) -> None:
         """Those of its wheel are executable."""

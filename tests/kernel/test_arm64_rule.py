@@ -24,7 +24,7 @@ def resources() -> Iterator[ExitStack]:
 
 
 def _probed(daemon: Daemon) -> set[str]:
-    daemon.discovery.expect(standin.build_dir() / "libcuda.so.1", LibraryKind.DRIVER)
+    daemon.looks.expect(standin.build_dir() / "libcuda.so.1", LibraryKind.DRIVER)
     return {probed.path.rpartition("/")[2] for probed in daemon.discovery.probed()}
 
 

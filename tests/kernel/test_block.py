@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,10 +51,20 @@ def number_of(device: Path) -> int:
     return os.major(found) << 20 | os.minor(found)
 
 
-def copy(*words: str | Path, group: cgroups.Group | None = None, size_bytes: int = PAGE_BYTES) -> None:
+# What a program does before it becomes `dd`, as one that is read from a cold disk.
+READ_FIRST = ["sh", "-c", 'read -r _ <"$0" || exit; exec "$@"']
+WRITE_FIRST = ["sh", "-c", 'printf %4096s >"$0"; exec "$@"']
+
+
+def copy(
+    *words: str | Path,
+    group: cgroups.Group | None = None,
+    size_bytes: int = PAGE_BYTES,
+    before: Sequence[str | Path] = (),
+) -> None:
     """`dd`, a page at a time, in a control group."""
-    command = ["dd", *map(str, words), f"bs={size_bytes}", f"count={CALLS}", "status=none"]
-    subprocess.run([*(in_groups([group.path]) if group else ()), *command], check=True)
+    command = [*before, "dd", *words, f"bs={size_bytes}", f"count={CALLS}", "status=none"]
+    subprocess.run([*(in_groups([group.path]) if group else ()), *map(str, command)], check=True)
 
 
 def rows_of(tracer: Tracer, device: Path, direction: DiskDirection) -> dict[int, DiskRow]:
@@ -127,6 +137,38 @@ class TestRequests:
 
         assert sum(use.requests for use in of_device.values()) == 23
         assert all(user.comm == b"dd" or user.cgroup_id == disk_group.path.stat().st_ino for user in of_device)
+
+    def test_user_of_requests_over_a_limit_has_the_name_of_the_program_that_it_has_become(
+        self, account_tracer: Tracer, device: Path, disk_group: cgroups.Group
+    ) -> None:
+        """The same process read from the disk before, as another program."""
+        device.write_bytes(b"\n" * PAGE_BYTES)
+        with device.open("rb") as held:
+            os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with disk.slow_reads(disk_group, device, MIB // 4):
+            copy(
+                f"if={device}",
+                "of=/dev/null",
+                "iflag=direct",
+                group=disk_group,
+                size_bytes=32 * 1024,
+                before=[*READ_FIRST, device],
+            )
+
+        by_name = _requests_by_name(account_tracer, device)
+
+        assert by_name[b"sh"] > 0
+        assert by_name[b"dd"] == CALLS
+
+    def test_writer_of_pages_has_the_name_of_the_program_that_it_has_become(
+        self, account_tracer: Tracer, device: Path
+    ) -> None:
+        """The same process wrote to the disk before, as another program."""
+        with device.open("rb") as held:
+            copy("if=/dev/zero", f"of={device}", "conv=notrunc", before=[*WRITE_FIRST, device])
+            os.fsync(held.fileno())
+
+        assert _requests_by_name(account_tracer, device).keys() == {b"dd"}
 
     def test_no_record_is_dropped(self, account_tracer: Tracer, device: Path) -> None:
         """No drops, and no runs that the kernel skipped."""

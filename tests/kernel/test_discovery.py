@@ -16,7 +16,6 @@ import pytest
 import gpustall_standin as standin
 from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
-from exporter.host.libraries import OpenedLibrary, inspect_file
 from exporter.host.likely_libraries import of_python
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
@@ -50,7 +49,7 @@ class TestWhere:
         """Found in /proc by name, attached by each kind that probes a whole library at once."""
         folder = copied(tmp_path / ".venv/lib/python3.11/site-packages/nvidia/lib")
         with discovering(kind) as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
-            scene.discovery.walk_all()
+            scene.walk_all()
             calls.make()
 
             assert scene.calls(calls.tgids[0]) == recorded(23)
@@ -65,7 +64,7 @@ class TestWhere:
             held_calls("cudaEventRecord:23", libraries=one) as first,
             held_calls("cudaEventRecord:29", libraries=other) as second,
         ):
-            scene.discovery.walk_all()
+            scene.walk_all()
             first.make()
             second.make()
 
@@ -83,7 +82,7 @@ class TestWhere:
             held_calls("cudaEventRecord:23", libraries=folder) as first,
             held_calls("cudaEventRecord:29", libraries=linked) as second,
         ):
-            scene.discovery.walk_all()
+            scene.walk_all()
             first.make()
             second.make()
 
@@ -102,7 +101,7 @@ class TestWhere:
             held_calls("cudaEventRecord:23", libraries=folder) as first,
             held_calls("cudaEventRecord:29", libraries=mounted, before=inside) as second,
         ):
-            scene.discovery.walk_all()
+            scene.walk_all()
             first.make()
             second.make()
 
@@ -122,7 +121,7 @@ class TestWhere:
                 (folder / name).unlink()
                 if is_replaced:
                     (folder / name).write_text("half an upgrade")
-            scene.discovery.walk_all()
+            scene.walk_all()
             calls.make()
 
             assert scene.calls(calls.tgids[0]) == recorded(23)
@@ -132,7 +131,7 @@ class TestLinkage:
     def test_program_with_a_static_runtime_is_counted_at_the_driver(self, scene: Scene) -> None:
         """libcudart_static.a is in the executable: each launch calls libcuda once."""
         with held_calls("cudaEventRecord:1"):  # keeps the libraries mapped until the trainer has come and gone
-            scene.discovery.walk_all()
+            scene.walk_all()
             truth = _trained("trainer-static")
             counted = scene.calls(truth["tgid"])
 
@@ -156,7 +155,7 @@ class TestLinkage:
 
     @staticmethod
     def _attached(scene: Scene, name: str) -> bool:
-        scene.discovery.walk_all()
+        scene.walk_all()
         return name in scene.probed(standin.build_dir())
 
 
@@ -192,8 +191,8 @@ class TestImpostors:
         impostor, folder = tmp_path / "libcudart.so.12", copied(tmp_path / "real")
         impostor.write_bytes(self._content(content))
         with _mapped(impostor), held_calls("cudaEventRecord:23", libraries=folder) as calls:
-            scene.discovery.walk_all()
-            scene.discovery.walk_all()
+            scene.walk_all()
+            scene.walk_all()
             calls.make()
 
             assert scene.discovery.failures["runtime", reason] == 1
@@ -243,9 +242,7 @@ class TestPrepared:
         """An environment with the libraries; what the search finds in it is probed."""
         folder = copied(prefix / "lib/python3.12/site-packages/nvidia/all/lib")
         for path, kind in of_python(Path("/"), str(prefix).lstrip("/")):
-            library = inspect_file(path, kind)
-            assert isinstance(library, OpenedLibrary)
-            scene.discovery.prepare(library)
+            scene.discovery.prepare(os.getpid(), path, kind, scene.reader)
         return folder
 
     def test_first_call_of_the_first_process_is_counted(self, scene: Scene, tmp_path: Path) -> None:
@@ -266,9 +263,9 @@ class TestPrepared:
         """Three walks detach any other file; a process that maps it is found by the next one."""
         folder = self._prepare(scene, tmp_path / ".venv")
         for _ in range(3):
-            scene.discovery.walk_all()
+            scene.walk_all()
         with held_calls("cudaEventRecord:23", libraries=folder) as calls:
-            scene.discovery.walk_all()
+            scene.walk_all()
             calls.make()
 
             assert scene.probed(folder) == list(LIBRARIES)
@@ -282,13 +279,13 @@ class TestEnd:
         """One walk does not, because a process may restart. A file that is mapped again is probed again."""
         folder = copied(tmp_path / "libraries")
         with held_calls("cudaEventRecord:1", libraries=folder):
-            scene.discovery.walk_all()
-        scene.discovery.walk_all()
+            scene.walk_all()
+        scene.walk_all()
         after_one = scene.probed(folder)
-        scene.discovery.walk_all()
+        scene.walk_all()
         after_two = scene.probed(folder)
         with held_calls("cudaEventRecord:23", libraries=folder) as calls:
-            scene.discovery.walk_all()
+            scene.walk_all()
             calls.make()
             counted = scene.calls(calls.tgids[0])
 
@@ -300,13 +297,14 @@ class TestEnd:
         impostor = tmp_path / "libnccl.so.2"
         impostor.write_bytes(b"\x7fELF" + bytes(8192))
         folders = [copied(tmp_path / f"round-{number}") for number in range(5)]
+        scene.walk_all()  # starts the reader
         before = self._ours(scene, folders)
         for folder in folders:
             with held_calls("cudaEventRecord:1", libraries=folder), _mapped(impostor):
-                scene.discovery.walk_all()
+                scene.walk_all()
                 while_mapped = self._ours(scene, folders)
-            scene.discovery.walk_all()
-            scene.discovery.walk_all()
+            scene.walk_all()
+            scene.walk_all()
 
         assert while_mapped > before
         assert self._ours(scene, folders) == before
@@ -323,9 +321,9 @@ class TestClose:
         """The process continues without probes."""
         folder = copied(tmp_path / "libraries")
         with discovering() as scene, held_calls("cudaEventRecord:23", libraries=folder) as calls:
-            scene.discovery.walk_all()
+            scene.walk_all()
             scene.discovery.close()
             calls.make()
 
             assert scene.calls(calls.tgids[0]) == {}
-            assert scene.discovery.probed() == []
+            assert list(scene.discovery.probed()) == []

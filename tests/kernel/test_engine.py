@@ -21,6 +21,7 @@ from exporter.collectors.engine import Engines
 from exporter.host.processes import Processes
 from exporter.workloads.engine import SERVING
 from exporter.workloads.registry import WorkloadRegistry
+from tests.support.direct_reads import DirectReads
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, only, tracer
 
 TITLE = "VLLM::EngineCore"
@@ -45,7 +46,7 @@ class Watch:
 
     def __init__(self, traced: Tracer) -> None:
         self._tables = traced.tables
-        self._roster = WorkloadRegistry(Processes(), "gpu7", 256)
+        self._roster = WorkloadRegistry(Processes(), DirectReads(Processes()), "gpu7", 256)
         self._engines = Engines(traced.tables, SERVING)
         self.idle_ns: list[int] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import gpustall_standin as standin
 from exporter.host.libraries import LibraryKind, find
 from exporter.host.mappings import parse_executable_mappings
 from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
+from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel.mapped_files import MappedFiles, RealFile
 from tests.support.discovering import copied
 from tests.support.held_calls import held_calls
@@ -28,11 +33,11 @@ def mapped_files() -> Iterator[MappedFiles]:
 
 def _of(mapped_files: MappedFiles, path: Path) -> RealFile | None:
     """The file at a path."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return mapped_files.of_descriptor(fd)
-    finally:
-        os.close(fd)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        address = ctypes.addressof(start)
+        del start
+        return mapped_files.at(os.getpid(), address)
 
 
 class TestProcess:
@@ -44,7 +49,7 @@ class TestProcess:
             found = mapped_files.of_process(tgid)
 
         assert shown
-        assert {place: file.inode for place, file in found.items()} == shown
+        assert {place: file.inode for place, file in found.items() if place in shown} == shown
 
     def test_ended_process_has_no_mappings(self, mapped_files: MappedFiles) -> None:
         child = os.fork()
@@ -79,7 +84,7 @@ class TestOverlay:
         return mapped_files.of_process(tgid)[library.mapping.start, library.mapping.end]
 
 
-class TestDescriptor:
+class TestAt:
     """The file that a probe would be placed in."""
 
     def test_hard_link_is_the_same_file_and_a_copy_is_not(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
@@ -94,21 +99,27 @@ class TestDescriptor:
         assert files[0] != files[2]
         assert files[0].inode == one.stat().st_ino
 
-    def test_pipe_is_no_file(self, mapped_files: MappedFiles) -> None:
-        """It cannot be mapped."""
-        reading, writing = os.pipe()
-        try:
-            assert mapped_files.of_descriptor(reading) is None
-        finally:
-            os.close(reading)
-            os.close(writing)
-
-    def test_nothing_stays_mapped(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
-        file = tmp_path / "file"
+    def test_file_system_of_a_file_is_known(self, mapped_files: MappedFiles) -> None:
+        """tmpfs, mounted by root."""
+        file = Path("/dev/shm/gpustall-mapped-file")
         file.write_bytes(b"content")
-        _of(mapped_files, file)
+        found = _of(mapped_files, file)
+        file.unlink()
 
-        assert str(file) not in Path("/proc/self/maps").read_text()
+        assert found is not None
+        assert (found.file_system, found.is_in_user_namespace) == (0x01021994, False)
+
+    def test_file_of_a_child_is_known(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
+        """The reader maps a library without executing it."""
+        library = standin.build_dir() / "libcudart.so.12"
+        reader = TenantReader(Processes(), patience_seconds=20.0)
+        found = reader.inspect_file(library, LibraryKind.RUNTIME, ["cudaMalloc"])
+        assert isinstance(found, ExaminedLibrary)
+        real = mapped_files.at(reader.tgid, found.page)
+        found.close()
+        reader.close()
+
+        assert real == _of(mapped_files, library)
 
 
 class TestWithoutTheProgram:
@@ -120,4 +131,3 @@ class TestWithoutTheProgram:
 
             assert not mapped_files.is_possible
             assert mapped_files.of_process(os.getpid()) == {}
-            assert mapped_files.of_descriptor(0) is None

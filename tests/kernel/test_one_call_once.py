@@ -227,13 +227,13 @@ class TestRemoval:
                 held_calls("cudaEventRecord:23", libraries=layer) as first,
                 held_calls("cudaEventRecord:29", libraries=merged, before=inside.enter) as second,
             ):
-                scene.discovery.walk_all()
+                scene.walk_all()
                 while_doubled = scene.probed_below(tmp_path)
                 first.make()
                 self._resolve(scene)
                 after = scene.probed_below(tmp_path)
                 second.make()
-                scene.discovery.walk_all()
+                scene.walk_all()
 
                 assert while_doubled == ["libcudart.so.12", "libcudart.so.12"]
                 assert after == ["libcudart.so.12"]
@@ -254,7 +254,7 @@ class TestRemoval:
     def test_two_files_of_which_one_forwards_calls(self, program: Path) -> None:
         """The call arrives through both: it counts once, and both stay attached."""
         with discovering() as scene, forwarding_library.caller(program, 23) as caller:
-            scene.discovery.walk_all()
+            scene.walk_all()
             caller.make()
             events = self._resolve(scene)
 

@@ -77,7 +77,7 @@ class TestOneFile:
         layer = _layer(inside, base)
         first = jobs.start(inside.overlay("first", layer, base), 23)
         second = jobs.start(inside.overlay("second", layer, base), 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -93,7 +93,7 @@ class TestOneFile:
         layer = _layer(inside, base)
         first = jobs.start(layer, 23)
         second = jobs.start(inside.overlay("merged", layer, base), 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -111,7 +111,7 @@ class TestOneFile:
         marked = inside.overlay("marked", layer, memory, "xino=on")
         numbers = [inside.seen(folder / LIBRARIES[0]).stat().st_ino for folder in (plain, marked)]
         first, second = jobs.start(plain, 23), jobs.start(marked, 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -128,7 +128,7 @@ class TestOneFile:
         merged = inside.overlay("merged", layer, base, "metacopy=on")
         inside.run("chmod", "0700", *(merged / name for name in LIBRARIES))
         first, second = jobs.start(layer, 23), jobs.start(merged, 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -143,7 +143,7 @@ class TestOneFile:
         upper = inside.mount("tmpfs", "none", base / "upper")
         nested = inside.overlay("nested", merged, upper)
         first, second = jobs.start(merged, 23), jobs.start(nested, 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -168,7 +168,7 @@ class TestOneFile:
         assert process.stdout is not None
         with process:
             second = HeldCalls(process, (int(process.stdout.readline().split()[1]),))
-            scene.discovery.walk_all()
+            scene.walk_all()
             first.make()
             second.make()
 
@@ -195,7 +195,7 @@ class TestTwoFiles:
         plain, changed = inside.overlay("plain", layer, base), inside.overlay("changed", layer, base)
         inside.run("chmod", "0700", *(changed / name for name in LIBRARIES))
         first, second = jobs.start(plain, 23), jobs.start(changed, 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -209,10 +209,10 @@ class TestTwoFiles:
         """Both in one container, by one path, with one device and inode number in /proc: the first maps the file of the layer."""
         merged = inside.overlay("merged", _layer(inside, base), base)
         first = jobs.start(merged, 23)
-        scene.discovery.walk_all()
+        scene.walk_all()
         inside.run("chmod", "0700", *(merged / name for name in LIBRARIES))
         second = jobs.start(merged, 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -228,7 +228,7 @@ class TestTwoFiles:
         first = jobs.start(merged, 23)
         inside.run("chmod", "0700", *(merged / name for name in LIBRARIES))
         second = jobs.start(merged, 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -246,8 +246,8 @@ class TestTwoFiles:
         inside.run("chmod", "0700", *(merged / name for name in LIBRARIES))
         for name in LIBRARIES:
             (tmp_path / "layer" / name).unlink()
-        scene.discovery.walk_all()
-        scene.discovery.walk_all()
+        scene.walk_all()
+        scene.walk_all()
         first.make()
 
         assert scene.calls(first.tgids[0]) == {}
@@ -272,7 +272,7 @@ class TestTwoFiles:
         ]
         stats = [inside.seen(folder / LIBRARIES[0]).stat() for folder in merged]
         first, second = jobs.start(merged[0], 23), jobs.start(merged[1], 29)
-        scene.discovery.walk_all()
+        scene.walk_all()
         first.make()
         second.make()
 
@@ -285,19 +285,19 @@ class TestTwoFiles:
         """It replaces the old one by a rename: both are probed, the old one while it is mapped."""
         folder = copied(tmp_path / "libraries")
         with held_calls("cudaEventRecord:23", libraries=folder) as old:
-            scene.discovery.walk_all()
+            scene.walk_all()
             for name in LIBRARIES:
                 fresh = folder / f"{name}.new"
                 fresh.write_bytes((folder / name).read_bytes() + b"a later version")
                 fresh.rename(folder / name)
             with held_calls("cudaEventRecord:29", libraries=folder) as new:
-                scene.discovery.walk_all()
+                scene.walk_all()
                 while_both = scene.probed(folder)
                 old.make()
                 new.make()
                 old.end()
-                scene.discovery.walk_all()
-                scene.discovery.walk_all()
+                scene.walk_all()
+                scene.walk_all()
 
                 assert scene.calls(old.tgids[0]) == recorded(23)
                 assert scene.calls(new.tgids[0]) == recorded(29)

@@ -22,6 +22,7 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.stacks import Stack, Stacks
 from exporter.stacks.unwinding import Backtrace, unwind
 from tests.support import accounts
+from tests.support.direct_reads import files_of
 from tests.support.traced import Tracer, eventually, tracer
 
 SOURCE = Path(__file__).with_name("stuck.c")
@@ -69,6 +70,10 @@ def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
         process.communicate()
 
 
+def symbols(*options: str) -> Symbols:
+    return Symbols(Processes(), files_of(Processes()), *options)
+
+
 def look(traced: Tracer, tgid: int, tid: int) -> Seen:
     """As the stack collector does it; functions without offsets."""
     stack = Stacks(traced.kernel).take(tid)
@@ -79,7 +84,7 @@ def look(traced: Tracer, tgid: int, tid: int) -> Seen:
 
 
 def _named(tgid: int, addresses: tuple[int, ...]) -> list[str]:
-    texts = Symbols(Processes()).name(tgid, [CodeAddress(address, is_return=True) for address in addresses]).texts
+    texts = symbols().name(tgid, [CodeAddress(address, is_return=True) for address in addresses]).texts
     return [texts.get(address, "?").partition("+")[0] for address in addresses]
 
 
@@ -154,7 +159,7 @@ class TestFiles:
             assert stack is not None
             with FrameRules(Processes(), tgid) as rules:
                 way = unwind(stack, rules.at)
-            named = Symbols(Processes(), "/nonexistent").name(tgid, [CodeAddress(one, True) for one in way.callers])
+            named = symbols("/nonexistent").name(tgid, [CodeAddress(one, True) for one in way.callers])
             texts = [named.texts[address] for address in way.callers]
 
         assert not named.by_bcc

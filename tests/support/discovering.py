@@ -12,13 +12,16 @@ from typing import Any
 import gpustall_standin as standin
 from exporter.config.probes import AttachKind
 from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import Kernel
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.tables import Tables
 from exporter.probes.discovery import Discovery
+from exporter.probes.proc_walk import ProcWalk
 from tests.support.traced import tracer
 
+PATIENCE_SECONDS = 20.0
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")
 
 
@@ -29,6 +32,11 @@ class Scene:
     kernel: Kernel
     tables: Tables
     discovery: Discovery
+    reader: TenantReader
+
+    def walk_all(self) -> None:
+        """One whole walk through /proc."""
+        ProcWalk(self.discovery, Processes(), str).whole(self.reader)
 
     def calls(self, tgid: int) -> dict[str, int]:
         """Operation -> calls that were counted of one process."""
@@ -59,11 +67,13 @@ def discovering(
 ) -> Iterator[Scene]:
     """A Scene, with nothing attached yet. apis: which ones it probes. options: of loader.load()."""
     with tracer(kind, **options) as traced:
-        discovery = Discovery(traced.kernel, Processes(), apis, interval_seconds=0, with_launches=True)
+        discovery = Discovery(traced.kernel, Processes(), apis, with_launches=True)
+        reader = TenantReader(Processes(), PATIENCE_SECONDS)
         try:
-            yield Scene(traced.kernel, traced.tables, discovery)
+            yield Scene(traced.kernel, traced.tables, discovery, reader)
         finally:
             discovery.close()
+            reader.close()
 
 
 def copied(folder: Path) -> Path:

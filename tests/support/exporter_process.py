@@ -31,6 +31,9 @@ STOP_SECONDS = 10  # what orchestrators grant at the least before they kill
 _BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
 # enum bpf_cmd: the commands that open a thing of the kernel by its number
 _BY_ID = {"prog": 13, "map": 14, "link": 30}
+FIRST_WALK_OVER = re.compile(
+    r"(probing \d+ library files of|no CUDA or NCCL library in use|no library |all probes removed)"
+)
 _ID_LINE = re.compile(r"^(prog|map|link)_id:\s*(\d+)$", re.MULTILINE)
 
 
@@ -106,7 +109,7 @@ def running(
 ) -> Iterator[Exporter]:
     """`gpu-stall-exporter run` with flags, on a free port of the loopback interface, by default without a history.
 
-    It is ended when the block is left.
+    Libraries of processes that run already are probed. It is ended when the block is left.
 
     under: a command that runs it, as `unshare --pid --fork`. before_it_serves: called with the tgid once the process has started.
     """
@@ -134,9 +137,15 @@ def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
 
     def served() -> re.Match[str] | None:
         assert process.poll() is None, f"the exporter has ended: {log.read_text()}"
-        return re.search(r"serving (https?://[^\s\"]+)", log.read_text())
+        text = log.read_text()
+        return re.search(r"serving (https?://[^\s\"]+)", text) if FIRST_WALK_OVER.search(text) else None
 
-    found: re.Match[str] = eventually(served, "the exporter serves", PATIENCE_SECONDS)
+    try:
+        found: re.Match[str] = eventually(
+            served, "the exporter serves, and has looked at all processes", PATIENCE_SECONDS
+        )
+    except AssertionError as error:
+        raise AssertionError(f"{error}; its log:\n{log.read_text()}") from None
     return found[1]
 
 

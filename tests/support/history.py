@@ -72,6 +72,8 @@ def an_event(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:
         "tgid": 100,
         "cgroup": "/job",
         "culprit_tgids": (777,),
+        "start_ticks": 5,
+        "culprit_start_ticks": (5,),
         "remedy": "stress-ng is using the job's CPUs. Pin it elsewhere.",
         "commands": ("taskset -acp 0-3 100", "renice -n 19 -p 777"),
     }

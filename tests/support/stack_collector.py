@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable
-from contextlib import AbstractContextManager, nullcontext
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainProcess
 from exporter.errors import ProcessGone
-from exporter.host.eh_frame import Rule
+from exporter.host.reader import RuleAt
 from exporter.host.symbols import AddressNames, CodeAddress
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
@@ -20,11 +19,6 @@ from tests.support.traced import eventually
 PROCESS = ChainProcess(None, 4700, ())
 CALLER = 0x3005
 STUCK = a_stack(memory={0x7100: CALLER})
-
-
-class _NoRules:
-    def at(self, _address: int) -> Rule | None:
-        return None
 
 
 class CollectorBench:
@@ -47,8 +41,9 @@ class CollectorBench:
         self.reads.append(set(of))
         return [a_thread(4711, "cudaFree", for_ns=2 * SECOND, process=process) for process in of]
 
-    def _rules_of(self, _tgid: int) -> AbstractContextManager[_NoRules]:
-        return nullcontext(_NoRules())
+    @staticmethod
+    def _rules_of(_tgid: int) -> RuleAt:
+        return lambda _address: None
 
     def take(self, _tid: int) -> Stack | None:
         """Waits for may_continue."""

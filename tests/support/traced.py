@@ -23,6 +23,7 @@ from exporter.kernel.loader import Kernel
 from exporter.kernel.operation_rows import ErrorKey
 from exporter.kernel.operations import NUMBERS, OPERATIONS, wanted_symbols
 from exporter.kernel.readings import Reading
+from exporter.kernel.share_rows import Shares
 from exporter.kernel.tables import Tables
 from exporter.totals import Call
 from tests.support import lent_kernels
@@ -177,7 +178,7 @@ def tracer(kind: AttachKind | None = None, **options: Any) -> Iterator[Tracer]:
     """A Tracer with nothing attached yet. options: of loader.load(); those that change what is loaded have it loaded again."""
     is_lent = options.keys() <= {"idle_ns", "with_launches"}
     kernel = lent_kernels.take(kind, **options) if is_lent else loader.load(wanted=kind, **options)
-    found = Tracer(kernel, Tables(kernel.maps, kernel.iterate))
+    found = Tracer(kernel, Tables(kernel.maps, kernel.iterate, Shares(kernel.maps, kernel.request_share)))
     try:
         yield found
     finally:

@@ -1,4 +1,4 @@
-"""Jobs under faults, the exporter, and two Prometheus servers that scrape it every second and evaluate our rules.
+"""Jobs under faults, the exporter, and two Prometheus servers that scrape it every two seconds and evaluate our rules.
 
 One stores native histograms, the other one classic ones, as users have either.
 """
@@ -31,7 +31,7 @@ FAULT_FROM_STEP = 900
 HOG = "rsync-backup"
 
 _CONFIGURATION = """\
-global: {{scrape_interval: 1s, evaluation_interval: 2s}}
+global: {{scrape_interval: 2s, evaluation_interval: 2s}}
 rule_files: ["{rules}/*.rules.yaml"]
 scrape_configs:
   - job_name: gpu-stall-exporter

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.config import web_file
-from exporter.config.web_file import RateLimit, WebConfig
+from exporter.config.web_file import RateLimit, ReadFile, WebConfig
 from exporter.errors import BadInput
 from exporter.output.web import tls
 from exporter.output.web.rate_limit import TokenBucket
@@ -43,10 +43,14 @@ OPEN_RULES = AccessRules(WebConfig(), None, Users({}), None)
 
 
 class AccessControl:
-    """path: None: all clients have access. Raises BadInput when the file cannot be used at the start."""
+    """path: None: all clients have access. Raises BadInput when the file cannot be used at the start.
 
-    def __init__(self, path: Path | None) -> None:
+    read: the content of a file, or an OSError or ValueError in limited time.
+    """
+
+    def __init__(self, path: Path | None, read: ReadFile = web_file.read_file) -> None:
         self._path = path
+        self._read = read
         self._rules = OPEN_RULES
         self._contents: dict[Path, bytes | str] = {}
         self._empty_since: float | None = None
@@ -61,7 +65,7 @@ class AccessControl:
         if self._path is None:
             return self._rules
         before = self._contents
-        if any(_content(path) != content for path, content in before.items()):
+        if any(self._content(path) != content for path, content in before.items()):
             try:
                 rules = self._load(self._path)
                 if self._is_being_written(self._path):
@@ -80,8 +84,8 @@ class AccessControl:
         contents: dict[Path, bytes | str] = {}
 
         def read(file: Path) -> bytes:
-            content = contents[file] = _content(file)
-            return web_file.read_file(file) if isinstance(content, str) else content
+            content = contents[file] = self._content(file)
+            return self._read(file) if isinstance(content, str) else content
 
         try:
             config = web_file.load(path, read)
@@ -123,10 +127,9 @@ class AccessControl:
             log.warning("clients will refuse the certificate of %s: %s", self._path, problem)
         self._certificate_problem = problem
 
-
-def _content(path: Path) -> bytes | str:
-    """The content, or the reason why it cannot be read."""
-    try:
-        return web_file.read_file(path)
-    except (OSError, ValueError) as error:
-        return str(error)
+    def _content(self, path: Path) -> bytes | str:
+        """The content, or the reason why it cannot be read."""
+        try:
+            return self._read(path)
+        except (OSError, ValueError) as error:
+            return str(error)

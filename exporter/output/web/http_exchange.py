@@ -10,22 +10,14 @@ from urllib.parse import unquote
 import h11
 
 from exporter import __version__
-from exporter.errors import ExporterError
 from exporter.output.web.messages import Request, Response
+from exporter.output.web.request_head import BadRequest, refuse_ambiguous
 
 HEAD_BYTES = 16_384
 CLOSE = ("Connection", "close")
 _BODY_BYTES = 65_536
 _WRITE_BYTES = 1 << 16
 _SERVER = f"gpu-stall-exporter/{__version__}"
-
-
-class BadRequest(ExporterError):
-    """A request that is malformed or too large. status: of the response."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class HttpExchange:
@@ -35,6 +27,7 @@ class HttpExchange:
         self._reader = reader
         self._writer = writer
         self._parser = _new_parser()
+        self._received = b""  # up to the end of the head
 
     async def request(self) -> Request | None:
         """The next request; its body is read and dropped. None: the client has closed. Raises BadRequest."""
@@ -71,7 +64,7 @@ class HttpExchange:
         if self._parser.our_state is not h11.DONE or self._parser.their_state is not h11.DONE:
             return False
         received, _is_at_end = self._parser.trailing_data
-        self._parser = _new_parser()
+        self._parser, self._received = _new_parser(), b""
         self._parse(received)
         return True
 
@@ -87,6 +80,7 @@ class HttpExchange:
             if event is h11.NEED_DATA and not self._parser.they_are_waiting_for_100_continue:
                 await self._receive()
             elif isinstance(event, h11.Request):
+                self._check_head()
                 if event.http_version not in (b"1.0", b"1.1"):
                     raise BadRequest("HTTP version not supported", 505)
                 request = _request_of(event)
@@ -98,6 +92,12 @@ class HttpExchange:
                 return None
             else:  # the end of the message, or the client waits for 100 Continue, which no page needs
                 return request
+
+    def _check_head(self) -> None:
+        """Called when the parser has read the head and nothing behind it. Raises BadRequest."""
+        rest, _is_at_end = self._parser.trailing_data
+        refuse_ambiguous(self._received[: len(self._received) - len(rest)])
+        self._received = b""
 
     async def _receive(self) -> None:
         data = await self._reader.read(HEAD_BYTES)
@@ -111,6 +111,8 @@ class HttpExchange:
         is_before_request = self._parser.their_state is h11.IDLE and not self._parser.trailing_data[0]
         kept = data.lstrip(b"\r\n") if is_before_request else data
         if kept:
+            if self._parser.their_state is h11.IDLE:
+                self._received += kept
             self._parser.receive_data(kept)
 
 

@@ -20,11 +20,12 @@ from typing import Any
 
 from exporter.output.web.access import AccessControl, AccessRules
 from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage
-from exporter.output.web.http_exchange import CLOSE, HEAD_BYTES, BadRequest, HttpExchange
+from exporter.output.web.http_exchange import CLOSE, HEAD_BYTES, HttpExchange
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.listeners import url_of
 from exporter.output.web.messages import plain
 from exporter.output.web.pages import Pages
+from exporter.output.web.request_head import BadRequest
 from exporter.output.web.responder import Responder
 
 log = logging.getLogger(__name__)

@@ -40,10 +40,17 @@ class PodCache:
         return len(self._pods)
 
     def names_of(self, container: Container) -> ContainerNames | None:
-        """By the container's id, else by its pod's uid; None while the cache has neither."""
+        """By the container's id, else by its pod's uid; None while the cache has neither.
+
+        None as well for a container whose id may have been chosen by its owner, and for a container in another one.
+        """
+        if container.owner or container.node:
+            return None
         with self._lock:
             found = self._by_container.get(container.id) if container.id else None
-            return found or (self._by_uid.get(container.pod_uid) if container.pod_uid else None)
+            of_pod = self._by_uid.get(container.pod_uid) if container.pod_uid else None
+        is_of_another = found and of_pod and (found.namespace, found.pod) != (of_pod.namespace, of_pod.pod)
+        return of_pod if is_of_another else found or of_pod
 
     def replace(self, pods: Mapping[str, Pod]) -> None:
         """Hold these pods and no others. pods: by uid; of more than MAX_PODS, the first ones."""

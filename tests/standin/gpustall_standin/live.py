@@ -99,7 +99,7 @@ def _daemon(folder: Path, history: Path, events: _JobEvents, resources: ExitStac
     )
     daemon = Daemon(settings, resources, sinks=(events,), only_in=folder)
     for name, kind in standin.PROBED.items():
-        daemon.discovery.expect(folder / name, LibraryKind(kind))
+        daemon.looks.expect(folder / name, LibraryKind(kind))
     return daemon
 
 

@@ -120,6 +120,31 @@ class TestProgramName:
         """Whatever the program calls itself."""
         assert program_name(comm) == name
 
+    @pytest.mark.parametrize(
+        "comm",
+        [
+            b"hypervisor",
+            b"outside",
+            b"other",
+            b"none",
+            b"unknown",
+            b"kernel",
+            b"Hypervisor",
+            b"other ",
+            b"sshd.service",
+            b"0123456789ab",
+            b"make (children)",
+            b"other (program)",
+        ],
+    )
+    def test_name_of_what_is_no_program_is_marked(self, comm: bytes) -> None:
+        """A program that calls itself so is not reported as steal, as another pod, or as a service."""
+        assert program_name(comm) == f"{comm.decode()} (program)"
+
+    def test_name_is_marked_after_it_is_cut(self) -> None:
+        """What follows the slash is the number of a thread of the kernel."""
+        assert program_name(b"hypervisor/0") == "hypervisor (program)"
+
 
 class TestCulpritName:
     """The culprit that a wait is charged to."""
@@ -135,6 +160,9 @@ class TestCulpritName:
     def test_who_runs_the_machine_has_a_name(self) -> None:
         """There is only one."""
         assert culprit_name(blamed(b"", Culprit.HYPERVISOR)) == "hypervisor"
+
+    def test_program_called_like_the_machine_s_owner_has_a_mark(self) -> None:
+        assert culprit_name(blamed(b"hypervisor", Culprit.TASK)) == "hypervisor (program)"
 
     def test_exporter_has_its_own_name(self) -> None:
         """Whatever its process is called."""

@@ -7,11 +7,14 @@ from pathlib import Path
 from exporter import catalog
 from exporter.app.self_metrics import report_attachments, report_snapshot
 from exporter.catalog import Metric
+from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
 from exporter.kernel.abi import Api, DropProgram, DropReason
 from exporter.kernel.tables import Tables
 from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.tick import Pipeline
 from exporter.probes.discovery import Discovery
+from exporter.probes.proc_walk import ProcWalk
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
 from tests.support.records import point, snapshot_of
 from tests.support.tables import FakeTables
@@ -26,14 +29,20 @@ def values(own: OwnMetrics, metric: Metric) -> dict[tuple[str, ...], object]:
     return {p.labels: p.value for family in own.families() if family.metric is metric for p in family.points}
 
 
+def walk_all(discovery: Discovery, processes: Processes) -> None:
+    reader = TenantReader(processes, patience_seconds=20.0)
+    ProcWalk(discovery, processes, str).whole(reader)
+    reader.close()
+
+
 class TestAttachments:
     def test_files_and_their_functions_are_added_up_by_library(self, tmp_path: Path) -> None:
         """Two copies of one library, and one that cannot be probed."""
         for tgid in (7, 8):
             processes = mapping_process(tmp_path, tgid, "/opt/libcudart.so.12", CUDART)
         mapping_process(tmp_path, 9, "/opt/libnccl.so.2", Image([Sym("other")]).content())
-        discovery = Discovery(kernel_of(FakeLibbpf()), processes, frozenset(Api), 0.0, with_launches=True)
-        discovery.walk_all()
+        discovery = Discovery(kernel_of(FakeLibbpf()), processes, frozenset(Api), with_launches=True)
+        walk_all(discovery, processes)
         own = OwnMetrics()
         report_attachments(own, discovery)
 
@@ -43,8 +52,8 @@ class TestAttachments:
 
     def test_file_that_is_detached_is_not_reported_any_more(self, tmp_path: Path) -> None:
         processes = mapping_process(tmp_path, 7, "/opt/libcudart.so.12", CUDART)
-        discovery = Discovery(kernel_of(FakeLibbpf()), processes, frozenset(Api), 0.0, with_launches=True)
-        discovery.walk_all()
+        discovery = Discovery(kernel_of(FakeLibbpf()), processes, frozenset(Api), with_launches=True)
+        walk_all(discovery, processes)
         own = OwnMetrics()
         report_attachments(own, discovery)
         discovery.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.causes import Cause
+from exporter.chains import verdict
 from exporter.chains.chain import Change, End, Severity
 from tests.unit.chains.job import DISK, HOG, SECOND, Loss, Scene, changes
 
@@ -51,6 +52,25 @@ class TestCourse:
             (Change.ESCALATED, Severity.HIGH),
             (Change.ESCALATED, Severity.CRITICAL),
         ]
+
+    def test_two_bad_seconds_do_not_make_it_worse(self, scene: Scene) -> None:
+        """A tenth of the time for long, and for two seconds two thirds: a tenth and a bit in all."""
+        scene.go_on(20, step_ms=11.4, lost={DISK: 0.12})
+        scene.go_on(2, step_ms=30.0, lost={DISK: 0.67})
+        scene.go_on(10, step_ms=11.4, lost={DISK: 0.12})
+
+        assert [chain.severity for _, chain in scene.transitions] == [Severity.MEDIUM]
+
+    @pytest.mark.parametrize("course", [(0.6,), (0.12, 0.6), (0.3, 0.12, 0.3), (0.12, 0.3, 0.6, 0.2), (0.6, 0.12)])
+    def test_severity_is_that_of_the_lost_share_beside_it(self, scene: Scene, course: tuple[float, ...]) -> None:
+        """Whatever the course: each transition and each tick."""
+        for lost in course:
+            for _ in range(40):
+                scene.go_on(0.25, step_ms=10.0 / (1 - lost), lost={DISK: lost})
+                for chain in scene.engine.open_chains():
+                    assert chain.severity is verdict.severity_of(chain.cause, chain.lost_share)
+        for _, chain in scene.transitions:
+            assert chain.severity is verdict.severity_of(chain.cause, chain.lost_share)
 
     def test_it_is_resolved_when_it_was_calm_for_five_seconds(self, scene: Scene) -> None:
         """As of the beginning of the calm; under the same id."""

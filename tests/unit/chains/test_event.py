@@ -44,7 +44,17 @@ class TestFromTransition:
         assert event.at_unix_ns - event.began_unix_ns == 15 * SECOND
 
     def test_commands_have_the_process_ids(self) -> None:
-        assert an_event().commands[0] == "ps -o pid,psr,pcpu,cgroup,args -p 777,778"
+        assert an_event().commands[0] == "ps -o pid,lstart,psr,pcpu,cgroup,args -p 777,778"
+
+
+class TestOlderDocument:
+    def test_event_without_start_times_is_read(self) -> None:
+        """They are not known, then."""
+        document = json.loads(json.dumps(an_event().to_document()))
+        del document["start_ticks"], document["culprit_start_ticks"]
+        event = ChainEvent.from_document(document)
+
+        assert (event.culprit_tgids, event.start_ticks, event.culprit_start_ticks) == ((777, 778), 0, ())
 
 
 class TestDocument:
@@ -88,7 +98,7 @@ class TestSentence:
         """No step ends, so a slowdown is not known."""
         chain = a_chain(cause=Cause.NCCL_HANG, slowdown=None, lost_share=1.0, culprits=(), peer="3")
 
-        assert an_event(chain).sentence == "nccl_hang: 100% of the time is lost, rank 3 is late"
+        assert an_event(chain).sentence == "nccl_hang: 100 % of the time is lost to it, rank 3 is late"
 
     def test_cause_stands_alone_without_other_facts(self) -> None:
         chain = a_chain(cause=Cause.CUDA_OOM, slowdown=None, lost_share=0.0, culprits=())

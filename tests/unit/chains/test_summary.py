@@ -20,14 +20,36 @@ DISK = (Cause.BLOCK_IO, NO_CULPRIT)
 class TestLostShare:
     def test_host_lost_what_it_lost(self) -> None:
         """Also where the queued work has hidden a part of it from the steps."""
-        assert summary.lost_share(found(slower=0.2, lost={Cause.BLOCK_IO: 0.3}), Cause.BLOCK_IO) == 0.3
+        assert summary.lost_share(found(slower=0.2, lost={Cause.BLOCK_IO: 0.3}), Cause.BLOCK_IO, 1.0) == 0.3
 
     def test_where_the_host_is_not_the_reason_it_is_the_slowdown(self) -> None:
-        assert summary.lost_share(found(slower=0.2, lost={Cause.BLOCK_IO: 0.05}), Cause.GPU) == 0.2
+        assert summary.lost_share(found(slower=0.2, lost={Cause.BLOCK_IO: 0.05}), Cause.GPU, 1.0) == 0.2
+
+    def test_it_is_the_part_of_the_cause(self) -> None:
+        """Nine tenths of half."""
+        one = found(lost={Cause.BLOCK_IO: 0.45, Cause.LOCK: 0.05})
+
+        assert summary.lost_share(one, Cause.BLOCK_IO, 0.9) == pytest.approx(0.45)
 
     def test_it_is_between_nothing_and_everything(self) -> None:
-        assert summary.lost_share(found(lost={Cause.BLOCK_IO: 1.3}), Cause.BLOCK_IO) == 1.0
-        assert summary.lost_share(found(slower=-0.1), Cause.GPU) == 0.0
+        assert summary.lost_share(found(lost={Cause.BLOCK_IO: 1.3}), Cause.BLOCK_IO, 1.2) == 1.0
+        assert summary.lost_share(found(slower=-0.1), Cause.GPU, 1.0) == 0.0
+
+
+class TestShares:
+    def test_what_a_rank_does_while_it_waits_is_not_added_to_the_wait(self) -> None:
+        """It waits for another rank for nine tenths of the loss, and sleeps at the same time."""
+        shares = (("own_wait", 0.97), ("peer_rank", 0.9), ("irq", 0.02))
+
+        assert summary.parts_of_whole(Cause.PEER_RANK, shares) == (
+            ("peer_rank", 0.9),
+            ("own_wait", pytest.approx(0.1)),
+        )
+
+    def test_shares_that_add_up_are_as_they_were(self) -> None:
+        shares = (("block_io", 0.6), ("lock", 0.3))
+
+        assert summary.parts_of_whole(Cause.LOCK, shares) == shares
 
 
 class TestSlowdown:
@@ -83,7 +105,7 @@ class TestOpened:
 
         assert (chain.id, chain.process, chain.cause, chain.effect) == ("1" * 32, 7, Cause.CPU_CONTENTION, Effect.GAP)
         assert (chain.began_ns, chain.opened_ns, chain.updated_ns) == (100 * SECOND, 102 * SECOND, 102 * SECOND)
-        assert (chain.severity, chain.lost_share, chain.contribution) == (Severity.HIGH, 0.5, 0.9)
+        assert (chain.severity, chain.lost_share, chain.contribution) == (Severity.HIGH, pytest.approx(0.45), 0.9)
         assert (chain.slowdown, chain.usual_step_ns, chain.lost_ns) == (1.0, 10_000_000, SECOND)
         assert chain.culprits == (("stress-ng", 1.0),)
 

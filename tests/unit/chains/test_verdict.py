@@ -437,11 +437,7 @@ class TestSeverity:
         ],
     )
     def test_it_is_that_of_the_lost_share(self, lost_share: float, severity: Severity) -> None:
-        assert verdict.severity_of(Cause.LOCK, lost_share, 1.0) is severity
-
-    def test_it_is_less_where_the_cause_explains_less(self) -> None:
-        """0.6 of half."""
-        assert verdict.severity_of(Cause.LOCK, 0.5, 0.6) is Severity.HIGH
+        assert verdict.severity_of(Cause.LOCK, lost_share) is severity
 
     @pytest.mark.parametrize(
         ("cause", "severity"),
@@ -457,7 +453,7 @@ class TestSeverity:
         ],
     )
     def test_some_causes_are_only_so_bad(self, cause: Cause, severity: Severity) -> None:
-        assert verdict.severity_of(cause, 1.0, 1.0) is severity
+        assert verdict.severity_of(cause, 1.0) is severity
 
     @pytest.mark.parametrize(
         ("cause", "severity"),
@@ -473,7 +469,7 @@ class TestSeverity:
         ],
     )
     def test_some_causes_are_always_so_bad(self, cause: Cause, severity: Severity) -> None:
-        assert verdict.severity_of(cause, 0.0, 0.0) is severity
+        assert verdict.severity_of(cause, 0.0) is severity
 
 
 class TestPossible:

@@ -50,7 +50,7 @@ class TestFirstScrape:
         with page({"/metrics": responds(body)}) as found:
             code, line = said(capsys, f"--url={found.base}")
 
-        assert code == 1
+        assert code == 2
         assert line.startswith(
             f"gpu-stall-exporter: {found.base}/metrics: metrics of another program, not of gpu-stall-exporter; want the address"
         )

@@ -89,8 +89,23 @@ class TestPrecedence:
 
         assert (config.node, config.tick_interval_seconds) == ("from-flag", 1.0)
 
-    def test_file_overrides_environment(self, tmp_path: Path) -> None:
-        assert loaded(toml(tmp_path, 'node = "from-file"\n'), GPUSTALL_NODE="from-variable").node == "from-file"
+    def test_variable_overrides_file(self, tmp_path: Path) -> None:
+        """And a flag overrides both."""
+        file = toml(tmp_path, 'node = "from-file"\n')
+
+        assert loaded(file, GPUSTALL_NODE="from-variable").node == "from-variable"
+        assert loaded(file, "--node=from-flag", GPUSTALL_NODE="from-variable").node == "from-flag"
+
+    def test_file_overrides_variables_of_other_programs(self, tmp_path: Path) -> None:
+        """They are not meant for the exporter alone."""
+        assert loaded(toml(tmp_path, 'node = "from-file"\n'), NODE_NAME="gpu7").node == "from-file"
+
+    def test_invalid_variable_is_named_although_there_is_a_file(self, tmp_path: Path) -> None:
+        file = toml(tmp_path, 'tick.interval = "1s"\n')
+
+        assert refused(file, GPUSTALL_TICK_INTERVAL="soon").startswith(
+            "environment variable GPUSTALL_TICK_INTERVAL: invalid value 'soon': want a positive duration"
+        )
 
     def test_environment_overrides_default(self) -> None:
         assert loaded(GPUSTALL_LOG_LEVEL="debug").log.level is LogLevel.DEBUG

@@ -53,6 +53,28 @@ class TestReasonToExclude:
 
         assert reason_to_exclude(neighbour(cgroups=("/", "/")), job, OWN) == ""
 
+    def test_deep_descendant_is_not_judged(self) -> None:
+        """The job could be the ancestor that is not read."""
+        assert "64 ancestors" in reason_to_exclude(neighbour(ancestors=tuple(range(1000, 1064))), JOB, OWN)
+
+    def test_process_without_a_known_cgroup_is_refused(self) -> None:
+        assert "cannot be followed" in reason_to_exclude(neighbour(cgroups=()), JOB, OWN)
+
+    def test_cgroup_above_that_of_a_protected_process_is_refused(self) -> None:
+        """In every hierarchy; a group of its own in one of them is enough."""
+        shell = ProcessFacts(600, "bash", 7, (1,), ("/a/shell", "/"))
+
+        assert "its cgroup contains process 600 (bash)" in reason_to_exclude(
+            neighbour(cgroups=("/a", "/")), JOB, OWN, [shell]
+        )
+        assert reason_to_exclude(neighbour(cgroups=("/a/shel", "/")), JOB, OWN, [shell]) == ""
+        assert reason_to_exclude(neighbour(cgroups=("/a", "/b")), JOB, OWN, [shell]) == ""
+
+    def test_different_hierarchies_are_not_compared(self) -> None:
+        shell = ProcessFacts(600, "bash", 7, (1,), ("/shell",))
+
+        assert reason_to_exclude(neighbour(), JOB, OWN, [shell])
+
     def test_cgroup_of_services_matches_as_a_whole_name(self) -> None:
         assert reason_to_exclude(neighbour(cgroups=("/system.slices",)), JOB, OWN) == ""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.confirm.eligibility import ProcessFacts
-from exporter.confirm.experiment import Plan, consent_lines, make_plan, names, seconds_without
+from exporter.confirm.experiment import Plan, consent_lines, is_unchanged, make_plan, names, seconds_without
 from exporter.confirm.intervention import PauseMethod
 from exporter.confirm.outcome import Steps
 from exporter.errors import BadInput, ProcessGone
@@ -16,6 +16,8 @@ from exporter.host.processes import Processes
 from tests.support.history import an_event
 
 JOB, HOG = 100, 777
+STARTED = 5
+"""Start time of every process here, in ticks."""
 
 
 def facts(tgid: int, comm: str = "stress-ng") -> ProcessFacts:
@@ -55,7 +57,7 @@ class TestMakePlan:
     def test_excluded_culprits_are_listed_with_the_reason(self, proc: Path) -> None:
         add(proc, HOG, 1, "/hogs")
         add(proc, 778, 1, "/system.slice/cron.service", "cron")
-        plan = make_plan(an_event(culprit_tgids=(HOG, 778)), Processes(proc))
+        plan = make_plan(an_event(culprit_tgids=(HOG, 778), culprit_start_ticks=(STARTED, STARTED)), Processes(proc))
 
         assert plan.excluded == ("cron (778): it is a system service",)
 
@@ -63,6 +65,65 @@ class TestMakePlan:
         """The only one has ended."""
         with pytest.raises(BadInput, match="no culprit of chain 11111111 can be paused: they have ended"):
             make_plan(an_event(), Processes(proc))
+
+    @pytest.mark.parametrize("start_ticks", [(), (0,)])
+    def test_culprit_without_a_recorded_start_is_refused(self, proc: Path, start_ticks: tuple[int, ...]) -> None:
+        """An older version recorded pids alone."""
+        add(proc, HOG, 1, "/hogs")
+
+        with pytest.raises(BadInput, match=r"stress-ng \(777\): the history does not say when it was started"):
+            make_plan(an_event(culprit_start_ticks=start_ticks), Processes(proc))
+
+    def test_process_that_has_the_pid_of_the_culprit_now_is_refused(self, proc: Path) -> None:
+        """The culprit ended, and its id was reused."""
+        add(proc, HOG, 1, "/hogs", "sensor")
+
+        with pytest.raises(BadInput, match=r"sensor \(777\): it is another process, to which the pid belongs now"):
+            make_plan(an_event(culprit_start_ticks=(STARTED - 1,)), Processes(proc))
+
+    def test_process_that_has_the_pid_of_the_job_now_is_not_the_job(self, proc: Path) -> None:
+        add(proc, HOG, 1, "/hogs")
+
+        with pytest.raises(ProcessGone):
+            make_plan(an_event(start_ticks=STARTED + 1), Processes(proc))
+
+    @pytest.mark.parametrize(
+        ("cgroup", "comm", "words"),
+        [
+            ("/../../system.slice/sshd.service", "x", "cannot be followed to the root"),
+            ("/hogs/../system.slice/a.service", "x", "cannot be followed to the root"),
+            ("/shell", "x", "its cgroup contains process"),
+            ("/", "x", "its cgroup contains process 1 "),
+            ("/exporters", "x", "its cgroup contains process 900 \\(gpu-stall-expor"),
+            ("/docker/a/kubelet/b", "x", "a system service"),
+            ("/a/system.slice/b", "x", "a system service"),
+            ("/hogs", "sshd-session", "the name of a program that the machine needs"),
+            ("/hogs", "containerd-shim", "the name of a program that the machine needs"),
+            ("/hogs", "kubelet", "the name of a program that the machine needs"),
+        ],
+    )
+    def test_what_the_machine_needs_is_refused(self, proc: Path, cgroup: str, comm: str, words: str) -> None:
+        """A tenant had its program recorded as the culprit, and the pid or the cgroup leads elsewhere."""
+        add(proc, 900, 1, "/exporters/a", "gpu-stall-expor")
+        add(proc, HOG, 1, cgroup, comm)
+
+        with pytest.raises(BadInput, match=words):
+            make_plan(an_event(), Processes(proc))
+
+    def test_cgroup_is_resolved_from_the_root(self, proc: Path) -> None:
+        """In a namespace it has dots in front."""
+        add(proc, HOG, 1, "/../../system.slice/sshd.service")
+
+        with pytest.raises(BadInput, match="a system service"):
+            make_plan(an_event(), Processes(proc), resolve=lambda text: (text[3:].strip().replace("/../..", ""),))
+
+    def test_plan_changes_when_a_process_moves(self, proc: Path) -> None:
+        add(proc, HOG, 1, "/hogs")
+        before = make_plan(an_event(), Processes(proc))
+        (proc / str(HOG) / "cgroup").write_text("0::/elsewhere\n")
+
+        assert is_unchanged(before, before)
+        assert not is_unchanged(before, make_plan(an_event(), Processes(proc)))
 
     def test_job_that_has_ended_raises(self, tmp_path: Path) -> None:
         with pytest.raises(ProcessGone):
@@ -72,6 +133,9 @@ class TestMakePlan:
 class TestConsent:
     def test_processes_are_grouped_by_name(self) -> None:
         assert names([facts(777), facts(9, "cron"), facts(778)]) == "stress-ng (777, 778), cron (9)"
+
+    def test_name_that_is_not_plain_is_quoted(self) -> None:
+        assert names([facts(777, "a (1), sshd")]) == "'a (1), sshd' (777)"
 
     def test_lines_name_processes_method_and_exclusions(self) -> None:
         plan = Plan((facts(777),), ("cron (778): it is a system service",), PauseMethod.SIGSTOP)

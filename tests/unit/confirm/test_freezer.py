@@ -87,3 +87,10 @@ class TestSchedIdlePause:
         pause.resume()
 
         assert os.sched_getscheduler(child) == os.SCHED_OTHER
+
+    def test_process_with_another_start_time_is_not_touched(self, child: int) -> None:
+        """Its id was reused."""
+        pause = SchedIdlePause()
+        pause.pause(child, start_time(child) + 1)
+
+        assert os.sched_getscheduler(child) == os.SCHED_OTHER

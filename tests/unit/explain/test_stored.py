@@ -59,3 +59,8 @@ class TestOpenChain:
     def test_chain_without_a_culprit_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="has no culprit that could be paused"):
             open_chain(history(tmp_path, fresh(culprit_tgids=())), "1111")
+
+    def test_history_without_start_times_is_refused(self, tmp_path: Path) -> None:
+        """One that an older version wrote."""
+        with pytest.raises(BadInput, match="the history does not say when the culprits of chain 1111 were started"):
+            open_chain(history(tmp_path, fresh(culprit_start_ticks=())), "1111")

@@ -12,8 +12,9 @@ import pytest
 
 from exporter.history import reader
 from exporter.history.file_guard import Unusable, claim
+from exporter.history.packing import packed, unpacked
 from exporter.history.run import RecordedEvent
-from exporter.history.store import MIN_BYTES, SCHEMA_VERSION, CorruptError, Store, WindowBatch, packed, unpacked
+from exporter.history.store import MIN_BYTES, SCHEMA_VERSION, CorruptError, Store, WindowBatch
 from exporter.totals import Counts, HistogramTotal
 from tests.support.history import NOON, SECOND, a_window, an_event, resolved
 

@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exporter.errors import ProcessGone
 from exporter.host.processes import Processes
 from exporter.host.symbols import AddressNames, CodeAddress, Symbols, by_files, by_functions
+from tests.support.direct_reads import files_of
 from tests.support.traced import eventually
 
 from .process_tree import process, stat_line
@@ -37,6 +39,10 @@ def answering(folder: Path, script: str) -> str:
     python.write_text(f"#!{sys.executable}\nimport json, signal, sys\n{script}\n")
     python.chmod(0o755)
     return str(python)
+
+
+def symbols_of(processes: Processes, *options: Any, **more: Any) -> Symbols:
+    return Symbols(processes, files_of(processes), *options, **more)
 
 
 class TestFiles:
@@ -91,15 +97,15 @@ class TestLookUp:
         """The address without a function is named by its file."""
         python = answering(tmp_path, 'print(json.dumps([["train_step", 65, "/usr/bin/trainer"], [None, 1, None]]))')
 
-        assert Symbols(processes, python).name(7, [CodeAddress(STEP, True), CodeAddress(TORCH, True)]) == AddressNames(
-            {STEP: "train_step+0x41 (trainer)", TORCH: "libtorch_cuda.so+0x26100"}, by_bcc=True
-        )
+        assert symbols_of(processes, python).name(
+            7, [CodeAddress(STEP, True), CodeAddress(TORCH, True)]
+        ) == AddressNames({STEP: "train_step+0x41 (trainer)", TORCH: "libtorch_cuda.so+0x26100"}, by_bcc=True)
 
     def test_each_address_is_requested_once(self, processes: Processes, tmp_path: Path) -> None:
         """With the tgid, and whether the address is a return address."""
         asked = tmp_path / "asked"
         python = answering(tmp_path, f"open({str(asked)!r}, 'w').write(sys.stdin.read())")
-        Symbols(processes, python).name(
+        symbols_of(processes, python).name(
             7, [CodeAddress(STEP, False), CodeAddress(TORCH, True), CodeAddress(STEP, False)]
         )
 
@@ -114,18 +120,18 @@ class TestLookUp:
         self, processes: Processes, tmp_path: Path, script: str
     ) -> None:
         """by_bcc is false."""
-        symbols = Symbols(processes, answering(tmp_path, script), timeout_seconds=1.0)
+        symbols = symbols_of(processes, answering(tmp_path, script), timeout_seconds=1.0)
 
         assert symbols.name(7, [CodeAddress(STEP, True)]) == AddressNames({STEP: "trainer+0x2041"}, by_bcc=False)
 
     def test_without_an_interpreter_addresses_are_named_by_file(self, processes: Processes, tmp_path: Path) -> None:
         """As in an image without one."""
-        assert not Symbols(processes, str(tmp_path / "none")).name(7, [CodeAddress(STEP, True)]).by_bcc
+        assert not symbols_of(processes, str(tmp_path / "none")).name(7, [CodeAddress(STEP, True)]).by_bcc
 
     def test_process_that_ended_raises_process_gone(self, processes: Processes) -> None:
         """Before its mappings were read."""
         with pytest.raises(ProcessGone):
-            Symbols(processes).name(8, [CodeAddress(STEP, True)])
+            symbols_of(processes).name(8, [CodeAddress(STEP, True)])
 
     def test_answer_about_another_process_with_that_tgid_is_dropped(self, processes: Processes, tmp_path: Path) -> None:
         """The tgid was reused while bcc was reading."""
@@ -134,13 +140,13 @@ class TestLookUp:
         python = answering(tmp_path, f"open({str(stat)!r}, 'wb').write({line!r}); print('[null]')")
 
         with pytest.raises(ProcessGone):
-            Symbols(processes, python).name(7, [CodeAddress(STEP, True)])
+            symbols_of(processes, python).name(7, [CodeAddress(STEP, True)])
 
     def test_close_kills_the_program(self, processes: Processes, tmp_path: Path) -> None:
         """From another thread; no program is started after it."""
         begun = tmp_path / "begun"
         python = answering(tmp_path, f"open({str(begun)!r}, 'w').close(); signal.pause()")
-        symbols = Symbols(processes, python, timeout_seconds=50)
+        symbols = symbols_of(processes, python, timeout_seconds=50)
         found: list[AddressNames] = []
         thread = threading.Thread(target=lambda: found.append(symbols.name(7, [CodeAddress(STEP, True)])))
         thread.start()
@@ -166,7 +172,7 @@ class TestRealProgram:
             pytest.skip("no bcc: apt-get install python3-bpfcc")
         address = ctypes.cast(ctypes.CDLL(None).getppid, ctypes.c_void_p).value
         assert address is not None
-        named = Symbols(Processes()).name(os.getpid(), [CodeAddress(address, False), CodeAddress(address + 1, True)])
+        named = symbols_of(Processes()).name(os.getpid(), [CodeAddress(address, False), CodeAddress(address + 1, True)])
 
         assert named.by_bcc
         assert named.texts[address].partition("+")[0].endswith("getppid")

@@ -58,6 +58,25 @@ class TestIdentity:
     def test_container_unknown_to_the_orchestrator_has_its_id(self, hierarchy: Hierarchy) -> None:
         assert CgroupLabels("gpu7", hierarchy, PodCache()).identity_of_path(f"/{SCOPE}") == CONTAINER
 
+    def test_container_made_inside_of_another_one_is_not_asked_for(self, hierarchy: Hierarchy) -> None:
+        """Nor one that a user, a service or a job may have made."""
+        pods = PodCache()
+        pods.put("uid", Pod("train", "job-0", ("uid",), {CONTAINER_ID: "worker"}))
+        labels = CgroupLabels("gpu7", hierarchy, pods)
+
+        for path in (f"/docker/{'7' * 64}/docker/{CONTAINER_ID}", f"/docker/{'7' * 64}/kubepods/poduid/{CONTAINER_ID}"):
+            assert labels.identity_of_path(path) == Identity("gpu7", container="7" * 12)
+        assert labels.identity_of_path(f"/system.slice/a.service/libpod-{CONTAINER_ID}") == Identity(
+            "gpu7", container="0123456789ab (a.service)"
+        )
+
+    def test_container_called_like_the_rest_is_marked(self, hierarchy: Hierarchy) -> None:
+        """`other` stands for all workloads beyond the limit."""
+        pods = PodCache()
+        pods.put("uid", Pod("train", "job-0", ("uid",), {CONTAINER_ID: "other"}))
+
+        assert CgroupLabels("gpu7", hierarchy, pods).identity_of_path(f"/{SCOPE}").container == "other (container)"
+
 
 class TestCulprit:
     """The name under which a cgroup is a culprit."""
@@ -82,6 +101,20 @@ class TestCulprit:
         labels = CgroupLabels("gpu7", hierarchy)
 
         assert labels.culprit_name(id_of(hierarchy, "user.slice/session-3.scope")) == "session-3.scope"
+
+    @pytest.mark.parametrize(
+        "name", ["hypervisor", "outside", "other", "sshd.service", "0123456789ab", "job_7", "a (b)"]
+    )
+    def test_name_of_another_kind_is_marked(self, hierarchy: Hierarchy, name: str) -> None:
+        """A cgroup that is no container's has a name that its maker chose."""
+        (hierarchy.root / "tenants" / name).mkdir(parents=True)
+
+        assert CgroupLabels("gpu7", hierarchy).culprit_name(id_of(hierarchy, f"tenants/{name}")) == f"{name} (cgroup)"
+
+    def test_name_is_printable(self, hierarchy: Hierarchy) -> None:
+        (hierarchy.root / "tenants\x1b[31m").mkdir()
+
+        assert CgroupLabels("gpu7", hierarchy).culprit_name(id_of(hierarchy, "tenants\x1b[31m")) == "tenants\ufffd[31m"
 
     def test_root_and_unknown_cgroups_have_none(self, hierarchy: Hierarchy) -> None:
         labels = CgroupLabels("gpu7", hierarchy)

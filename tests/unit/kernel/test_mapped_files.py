@@ -12,7 +12,17 @@ FILE = RealFile(address=0xFFFF8880, inode=26, generation=5, device=7)
 
 
 def row(start: int, end: int, file: RealFile = FILE, *, is_own: bool = True) -> bytes:
-    return abi.MAPPING_ROW.pack(start, end, file.address, file.inode, file.generation, file.device, is_own, 0)
+    return abi.MAPPING_ROW.pack(
+        start,
+        end,
+        file.address,
+        file.inode,
+        file.generation,
+        file.device,
+        is_own,
+        file.is_in_user_namespace,
+        file.file_system,
+    )
 
 
 def mapped_files(written: bytes, of_others: bytes = b"") -> MappedFiles:
@@ -47,20 +57,14 @@ class TestOfProcess:
         assert mapped_files(b"", row(0x1000, 0x2000)).of_process(7) == {}
 
 
-class TestOfDescriptor:
-    def test_unmappable_file_is_unknown(self) -> None:
-        """A pipe has no pages."""
-        reading, writing = os.pipe()
-        found = mapped_files(row(0, 1 << 62)).of_descriptor(reading)
-        os.close(reading)
-        os.close(writing)
+class TestAt:
+    def test_file_is_that_of_the_range_that_holds_the_address(self) -> None:
+        found = mapped_files(row(0, 1), row(0x1000, 0x2000, FILE._replace(inode=27)) + row(0x2000, 0x3000))
 
-        assert found is None
+        assert (found.at(7, 0x2000), found.at(7, 0x3000)) == (FILE, None)
 
-    def test_file_is_that_of_the_range_that_holds_the_page(self) -> None:
-        """Wherever it is mapped: one range spans all addresses."""
-        fd = os.open(__file__, os.O_RDONLY)
-        found = mapped_files(row(0, 0, FILE._replace(inode=27)) + row(0, 1 << 62)).of_descriptor(fd)
-        os.close(fd)
+    def test_file_system_is_that_of_the_inode(self) -> None:
+        """FUSE, mounted by a user in a namespace of its own."""
+        file = FILE._replace(file_system=0x65735546, is_in_user_namespace=True)
 
-        assert found == FILE
+        assert mapped_files(row(0, 1), row(0x1000, 0x2000, file)).at(7, 0x1000) == file

@@ -27,6 +27,7 @@ from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.store import SeriesStore
 from exporter.totals import Series, Total
 from exporter.workloads.registry import WorkloadRegistry
+from tests.support.direct_reads import DirectReads
 from tests.support.records import at, own_sample, series_of
 from tests.support.stack_collector import STUCK, CollectorBench
 from tests.support.tables import FakeTables
@@ -93,7 +94,7 @@ class Bench:
         pipeline = Pipeline(self.tables, collectors, lambda: clock.now().monotonic_ns, run=runs)
         self.tracking = WorkloadTracking(
             pipeline,
-            registry=WorkloadRegistry(self.processes, "gpu7", 256),
+            registry=WorkloadRegistry(self.processes, DirectReads(self.processes), "gpu7", 256),
             store=self.store,
             sampler=AdaptiveSampler(
                 CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01, launch_mode=LaunchMode.FULL

@@ -12,7 +12,7 @@ from exporter.model import Identity
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.stacks.collector import Evidence
 from tests.support.chains import SECOND, a_chain
-from tests.unit.host.process_tree import process
+from tests.unit.host.process_tree import process, stat_line
 
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
@@ -49,6 +49,29 @@ def event_of(proc: Path, transition: Transition, tgid: int = 100) -> ChainEvent:
     return event
 
 
+class TestStartTimes:
+    """Process 100 was started 10 s after the boot."""
+
+    def started(self, proc: Path, since_ns: int, boot_seconds: int = 60) -> tuple[int, ...]:
+        """NOW is 11 s of CLOCK_MONOTONIC, and boot_seconds after the boot."""
+        processes = process(proc, 100, stat=stat_line(100, start_time_ticks=1000))
+        received = Received()
+        events = ChainEvents(processes, [received], boot_ns=lambda: boot_seconds * SECOND)
+        events.transition(Transition(Change.OPENED, a_chain()), ChainProcess(RANK, 0, (100,), (since_ns,)), NOW)
+        return received.events[0].culprit_start_ticks
+
+    def test_start_of_a_culprit_is_recorded(self, tmp_path: Path) -> None:
+        """It is 50 s old, and time is charged to it for a second."""
+        assert self.started(tmp_path, 10 * SECOND) == (1000,)
+
+    def test_process_that_is_younger_than_what_is_charged_is_another_one(self, tmp_path: Path) -> None:
+        """It is 4 s old, and time is charged to this id for ten seconds."""
+        assert self.started(tmp_path, 1 * SECOND, boot_seconds=14) == (0,)
+
+    def test_start_is_not_known_if_it_is_not_known_since_when_time_is_charged(self, tmp_path: Path) -> None:
+        assert self.started(tmp_path, 0) == (0,)
+
+
 class TestTransition:
     def test_event_has_the_process_and_the_time(self, tmp_path: Path) -> None:
         event = event_of(tmp_path, Transition(Change.OPENED, a_chain()))
@@ -59,7 +82,7 @@ class TestTransition:
         event = event_of(tmp_path, Transition(Change.OPENED, a_chain()))
 
         assert event.commands == (
-            "ps -o pid,psr,pcpu,cgroup,args -p 777",
+            "ps -o pid,lstart,psr,pcpu,cgroup,args -p 777",
             "taskset -acp 0-3,8 100",
             "renice -n 19 -p 777",
         )

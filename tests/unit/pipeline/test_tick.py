@@ -146,8 +146,10 @@ class TestChains:
         self.starve(bench, 31)
         bench.tracking.tick([1])
 
+        opened = {kind: times for kind, times in bench.exported(catalog.chains.CHAINS).items() if times}
+
         assert self.events(bench) == [("opened", "3", 100), ("resolved", "3", 100)]
-        assert bench.exported(catalog.chains.CHAINS) == {("3", "block_io", "gap", "medium"): 1}
+        assert opened == {("3", "block_io", "gap", "medium"): 1}
         assert bench.exported(catalog.chains.ACTIVE) == {}
 
     def test_evidence_is_reported_for_an_open_chain(self, bench: Bench) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from exporter.config.probes import AttachKind
-from exporter.host.libraries import LibraryKind, OpenedLibrary, inspect_file, kind_of
+from exporter.host.libraries import LibraryKind, kind_of
+from exporter.host.reader import TenantReader
 from exporter.kernel.abi import Api
 from exporter.probes.discovery import Discovery
+from exporter.probes.file_shares import FileShares
+from exporter.probes.proc_walk import ProcWalk
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
 from tests.unit.host.elf_image import Image, Sym
 from tests.unit.host.process_tree import mapping_process, process, unmap
@@ -30,6 +34,8 @@ class Node:
         self.now = 0.0
         self.libbpf = FakeLibbpf()
         self.processes = process(proc, 1, maps=b"")
+        self.reader = TenantReader(self.processes, patience_seconds=20.0)
+        self.owners: dict[int, str] = {}
         self.discovery = self.discover()
 
     def discover(
@@ -39,14 +45,16 @@ class Node:
         with_launches: bool = True,
         only_in: Path | None = None,
         kind: AttachKind = AttachKind.SINGLE,
+        files: int = 200,
     ) -> Discovery:
         self.discovery = Discovery(
             kernel_of(self.libbpf, kind),
             self.processes,
             apis,
-            0.0,
             with_launches=with_launches,
             only_in=only_in,
+            owner_of=lambda tgid: self.owners.get(tgid, "job"),
+            shares=FileShares(files),
             clock=lambda: self.now,
         )
         return self.discovery
@@ -61,16 +69,22 @@ class Node:
     def walk(self, times: int = 1) -> list[str]:
         """Paths of probed files after so many whole walks."""
         for _ in range(times):
-            self.discovery.walk_all()
+            ProcWalk(self.discovery, self.processes, lambda _: "job").whole(self.reader)
         return sorted(file.path for file in self.discovery.probed())
+
+    def look_at(self, tgid: int) -> None:
+        for _ in self.discovery.look_at(tgid, self.reader):
+            pass
 
     def failures(self) -> dict[tuple[str, ...], int]:
         return dict(self.discovery.failures)
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path)
+    yield node
+    node.reader.close()
 
 
 def prepare(node: Node, path: str, content: bytes) -> None:
@@ -80,21 +94,20 @@ def prepare(node: Node, path: str, content: bytes) -> None:
     file.write_bytes(content)
     kind = kind_of(path.encode())
     assert kind is not None
-    found = inspect_file(file, kind)
-    assert isinstance(found, OpenedLibrary)
-    node.discovery.prepare(found)
+    node.discovery.prepare(1, file, kind, node.reader)
 
 
 class TestPreparing:
     """Files that a process may map."""
 
     @pytest.fixture
-    def node(self, tmp_path: Path) -> Node:
+    def node(self, tmp_path: Path) -> Iterator[Node]:
         """A kernel that probes a whole library at once."""
         (tmp_path / "proc").mkdir()
         node = Node(tmp_path / "proc")
         node.discover(kind=AttachKind.MULTI)
-        return node
+        yield node
+        node.reader.close()
 
     def test_file_is_probed_before_a_process_maps_it(self, node: Node) -> None:
         prepare(node, RUNTIME, CUDART)
@@ -121,27 +134,31 @@ class TestPreparing:
         """PyTorch's library without NCCL in it."""
         prepare(node, "/opt/libtorch_cuda.so", CUDART)
 
-        assert (node.discovery.probed(), node.failures()) == ([], {})
+        assert (list(node.discovery.probed()), node.failures()) == ([], {})
 
-    def test_sixty_four_files_are_probed(self, node: Node) -> None:
+    def test_sixty_four_files_of_one_owner_are_probed(self, node: Node) -> None:
+        """Then another one still has room."""
         for number in range(65):
             prepare(node, f"/opt/{number}/libcudart.so.12", CUDART)
+        of_one = len(node.discovery.probed())
+        node.owners[1] = "other"
+        prepare(node, "/opt/other/libcudart.so.12", CUDART)
 
-        assert len(node.discovery.probed()) == 64
+        assert (of_one, len(node.discovery.probed())) == (64, 65)
 
     def test_single_probes_are_not_placed_in_advance(self, node: Node) -> None:
         """Each would take the kernel long to remove."""
         node.discover(kind=AttachKind.SINGLE)
         prepare(node, RUNTIME, CUDART)
 
-        assert node.discovery.probed() == []
+        assert list(node.discovery.probed()) == []
 
     def test_frozen_and_disabled_place_nothing(self, node: Node) -> None:
         for stop in (Discovery.freeze, Discovery.disable):
             stop(node.discover(kind=AttachKind.MULTI))
             prepare(node, RUNTIME, CUDART)
 
-            assert node.discovery.probed() == []
+            assert list(node.discovery.probed()) == []
 
 
 class TestAttaching:
@@ -184,12 +201,12 @@ class TestAttaching:
     def test_library_is_expected_before_a_process_maps_it(self, node: Node, tmp_path: Path) -> None:
         file = tmp_path / "libcudart.so.12"
         file.write_bytes(CUDART)
-        node.discovery.expect(file, LibraryKind.RUNTIME)
+        node.discovery.expect(file, LibraryKind.RUNTIME, node.reader)
 
         assert [file.path for file in node.discovery.probed()] == [str(file)]
 
     def test_process_that_has_ended_is_no_failure(self, node: Node) -> None:
-        node.discovery.look_at(4711)
+        node.look_at(4711)
 
         assert node.failures() == {}
 
@@ -228,6 +245,51 @@ class TestFailures:
         assert record.getMessage().startswith(f"cannot probe a runtime library (refused): {RUNTIME}: cannot attach")
 
 
+class TestShares:
+    """A node that may have twenty files known."""
+
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.discover(files=20)
+        return node
+
+    def test_one_owner_gets_half_of_the_files(self, node: Node) -> None:
+        for tgid in range(10, 30):
+            node.run(tgid)
+
+        assert len(node.walk()) == 10
+        assert node.failures() == {("runtime", "share"): 10}
+
+    def test_another_owner_who_comes_later_gets_its_share(self, node: Node) -> None:
+        for tgid in range(10, 30):
+            node.run(tgid)
+        node.walk()
+        node.run(30)
+        node.owners[30] = "victim"
+
+        assert len(node.walk()) == 11
+
+    def test_files_without_probes_count(self, node: Node) -> None:
+        """They are remembered, too."""
+        for tgid in range(10, 30):
+            node.run(tgid, content=b"not an ELF file")
+        node.walk()
+
+        assert node.failures() == {("runtime", "malformed"): 10, ("runtime", "share"): 10}
+
+    def test_detached_files_are_given_back(self, node: Node) -> None:
+        for tgid in range(10, 30):
+            node.run(tgid)
+        node.walk()
+        for tgid in range(10, 30):
+            unmap(node.proc, tgid)
+        node.walk(2)
+        for tgid in range(30, 40):
+            node.run(tgid)
+
+        assert len(node.walk()) == 10
+
+
 class TestDetaching:
     def test_file_that_no_process_maps_is_kept_for_one_walk(self, node: Node) -> None:
         node.run(7)
@@ -260,7 +322,7 @@ class TestDetaching:
         node.walk()
         node.discovery.close()
 
-        assert (node.libbpf.uprobes, node.discovery.probed()) == ({}, [])
+        assert (node.libbpf.uprobes, list(node.discovery.probed())) == ({}, [])
 
 
 class TestDisable:
@@ -270,7 +332,7 @@ class TestDisable:
         node.walk()
         node.discovery.disable()
         node.run(8, NCCL, LIBNCCL)
-        node.discovery.look_at(8)
+        node.look_at(8)
 
         assert [file.path for file in node.discovery.probed()] == [RUNTIME]
 
@@ -335,34 +397,3 @@ class TestSurplus:
         node.discovery.resolve_surplus(2, 1)
 
         assert node.discovery.surplus == {}
-
-
-class TestWalk:
-    def test_walk_goes_on_where_it_stopped(self, node: Node) -> None:
-        """Without time, each step looks at one process."""
-        node.run(7)
-        node.run(8, NCCL, LIBNCCL)
-        found = []
-        for _ in range(3):
-            node.discovery.step(-1.0)
-            found.append(len(node.discovery.probed()))
-
-        assert found[-1] == 2
-        assert found[0] < 2
-
-    def test_next_walk_waits_for_its_interval(self, node: Node) -> None:
-        node.discovery.interval_seconds = 3600.0
-        node.walk()
-        node.run(7)
-        node.discovery.step()
-
-        assert node.discovery.probed() == []
-
-    def test_hurry_begins_it_at_once(self, node: Node) -> None:
-        node.discovery.interval_seconds = 3600.0
-        node.walk()
-        node.run(7)
-        node.discovery.hurry()
-        node.discovery.step(60.0)
-
-        assert [file.path for file in node.discovery.probed()] == [RUNTIME]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import gpustall_standin as standin
+from exporter.config.probes import AttachKind
 from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
+from exporter.kernel.abi import Api
+from exporter.probes.discovery import Discovery
 from exporter.probes.search import LibrarySearch, LikelyLibraries
+from tests.support.fake_libbpf import FakeLibbpf, kernel_of
 
 NCCL = "lib/python3.12/site-packages/nvidia/nccl/lib/libnccl.so.2"
 
@@ -20,7 +26,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.now = 0.0
-        self.likely = LikelyLibraries(Processes(folder / "proc"), lambda: self.now)
+        self.reader = TenantReader(Processes(folder / "proc"), patience_seconds=20.0)
+        self.likely = LikelyLibraries(Processes(folder / "proc"), self.reader, lambda: self.now)
         (folder / "proc").mkdir()
 
     def library(self, path: str) -> None:
@@ -40,17 +47,15 @@ class Machine:
 
     def found(self) -> list[str]:
         """Relative to the folder."""
-        paths = []
-        for library in self.likely.fresh():
-            paths.append(str(Path(library.library.mapping.shown_path).resolve().relative_to(self.folder)))
-            library.close()
-        return paths
+        return [str(likely.path.resolve().relative_to(self.folder)) for _, likely in self.likely.fresh()]
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> Iterator[Machine]:
     """Without processes."""
-    return Machine(tmp_path)
+    machine = Machine(tmp_path)
+    yield machine
+    machine.reader.close()
 
 
 class TestFresh:
@@ -86,26 +91,30 @@ class TestFresh:
 
         assert (before, set(machine.found())) == ([], {f"host/usr/{NCCL}", f"host/usr/local/{NCCL}"})
 
+
+class TestSearch:
+    """Files that are found are probed."""
+
+    def test_found_libraries_are_probed(self, machine: Machine) -> None:
+        machine.library(f"host/usr/{NCCL}")
+        machine.process(10, "host")
+
+        assert self.probed_in(machine) == ["libnccl.so.2"]
+
     def test_file_that_is_no_library_is_left_alone(self, machine: Machine) -> None:
         """An installation that is not complete yet."""
         machine.library(f"host/usr/{NCCL}")
         (machine.folder / "host/usr" / NCCL).write_bytes(b"")
         machine.process(10, "host")
 
-        assert machine.found() == []
+        assert self.probed_in(machine) == []
 
-
-class TestThread:
-    def test_found_libraries_are_handed_over(self, machine: Machine) -> None:
-        """And the loop is woken."""
-        machine.library(f"host/usr/{NCCL}")
-        machine.process(10, "host")
-        woken: list[bool] = []
-        search = LibrarySearch(machine.likely, lambda: woken.append(True))
-        search.start()
-        while not woken:
-            pass
-        names = [Path(library.library.mapping.shown_path).name for library in search.found()]
+    @staticmethod
+    def probed_in(machine: Machine) -> list[str]:
+        processes = Processes(machine.folder / "proc")
+        kernel = kernel_of(FakeLibbpf(), AttachKind.MULTI)
+        discovery = Discovery(kernel, processes, frozenset(Api), with_launches=True)
+        search = LibrarySearch(discovery, processes)
+        search.search_now()
         search.close()
-
-        assert names == ["libnccl.so.2"]
+        return [Path(file.path).name for file in discovery.probed()]

@@ -10,6 +10,7 @@ from exporter.output import protobuf
 from exporter.scrape import exposition
 from exporter.scrape.exposition import NotOurs
 from exporter.scrape.samples import Distribution, Number
+from tests.support.hostile_files import hand_made_expositions, raw_labels
 from tests.support.records import STARTED_UNIX_NS, TRAINER, at, histogram_of, point, snapshot_of
 
 AT = at(5.0)
@@ -102,6 +103,27 @@ class TestUntrusted:
         ((_, (cause, effect)),) = exposition.read(body, AT).numbers_of(catalog.chains.ACTIVE)
 
         assert (len(cause), effect) == (128, "")
+
+    def test_bytes_that_are_no_text_are_replaced(self) -> None:
+        """The parser returns them as bytes."""
+        body = raw_labels(b"a\xff")
+        ((_, own),) = exposition.read(body, AT).numbers_of(catalog.chains.ACTIVE)
+
+        assert own == ("a\ufffd", "a\ufffd")
+
+    @pytest.mark.parametrize("value", [1e300, 1e19])
+    def test_huge_value_is_bounded(self, value: float) -> None:
+        """Its sums stay finite."""
+        body = family_of(catalog.chains.ACTIVE, {}, protobuf.number(protobuf.GAUGE, value))
+        ((_, found),) = exposition.read(body, AT).numbers_of(catalog.chains.ACTIVE).items()
+
+        assert found.value == 1e18
+
+    @pytest.mark.parametrize("name", [name for name, _ in hand_made_expositions()])
+    def test_hostile_body_is_refused(self, name: str) -> None:
+        body = dict(hand_made_expositions())[name]
+        with pytest.raises(NotOurs):
+            exposition.read(body, AT)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
     def test_value_that_is_not_finite_is_zero(self, value: float) -> None:

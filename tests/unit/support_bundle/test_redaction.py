@@ -14,7 +14,7 @@ class TestPatterns:
         ("before", "after"),
         [
             ("http://ann:pw@h/x", "http://[removed]@h/x"),
-            ("Authorization: Bearer abcd.efgh", "Authorization: [removed] [removed]"),
+            ("Authorization: Bearer abcd.efgh", "Authorization: [removed]"),
             ("sent Bearer abcd.efgh twice", "sent Bearer [removed] twice"),
             ("api_key=abc, then", "api_key=[removed], then"),
             ('"password": "abc"', '"password": "[removed]"'),
@@ -68,4 +68,14 @@ class TestKnownSecrets:
         """Numbers and null stay."""
         assert Redactor(["plant"], {}, host="").value({"plant": [1, "plant", None]}) == {
             "[removed]": [1, "[removed]", None]
+        }
+
+    def test_value_of_a_secret_name_is_removed_whatever_it_is(self) -> None:
+        """The name of a file is kept."""
+        assert PLAIN.value({"db_password": "x", "token_file": "a/b", "Cookie": "y", "has_token": True, "n": "z"}) == {
+            "db_password": "[removed]",
+            "token_file": "a/b",
+            "Cookie": "[removed]",
+            "has_token": True,
+            "n": "z",
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.workloads.container import Container, container_label, parse_cgroup
+from exporter.workloads.container import Container, container_label, parse_cgroup, seen_from
 
 ID = "3f1b" + "0123456789abcdef" * 3 + "cafe" * 3
 OTHER = "77aa" * 16
@@ -45,9 +45,10 @@ class TestDocker:
 
         assert found == Container(id=ID, runtime="docker", unit="foo.service")
 
-    def test_docker_in_docker_gives_the_inner_container(self) -> None:
-        assert at(f"/docker/{OTHER}/docker/{ID}").id == ID
-        assert at(f"/system.slice/docker-{OTHER}.scope/system.slice/docker-{ID}.scope").id == ID
+    def test_docker_in_docker_gives_the_outer_container(self) -> None:
+        """Whatever runs in the outer one can give a cgroup the name of any container."""
+        assert at(f"/docker/{OTHER}/docker/{ID}").id == OTHER
+        assert at(f"/system.slice/docker-{OTHER}.scope/system.slice/docker-{ID}.scope").id == OTHER
 
     def test_build_is_no_container(self) -> None:
         """BuildKit's names have 25 other characters."""
@@ -121,16 +122,23 @@ class TestKubernetes:
         ids=["kubelet", "old kind", "systemd"],
     )
     def test_kind_gives_the_inner_container(self, path: str) -> None:
-        """The node of a kind cluster is itself a container."""
-        found = at(path)
+        """The node of a kind cluster is itself a container: the exporter runs in it."""
+        found = seen_from(at(path), OTHER)
 
-        assert (found.id, found.pod_uid) == (ID, UID)
+        assert (found.id, found.pod_uid, found.node) == (ID, UID, None)
+
+    @pytest.mark.parametrize("machine_id", ["", ID])
+    def test_pod_in_a_container_does_not_count_elsewhere(self, machine_id: str) -> None:
+        """Any container could have these cgroups."""
+        found = seen_from(at(f"/docker/{OTHER}/kubelet/kubepods/besteffort/pod{UID}/{ID}"), machine_id)
+
+        assert found == Container(id=OTHER, runtime="docker")
 
     def test_docker_inside_of_a_pod_keeps_the_pod(self) -> None:
         """A build in a CI pod."""
         found = at(f"/kubepods/burstable/pod{UID}/{OTHER}/docker/{ID}")
 
-        assert found == Container(id=ID, runtime="docker", pod_uid=UID)
+        assert found == Container(id=OTHER, runtime="kubernetes", pod_uid=UID)
 
     @pytest.mark.parametrize(
         "path",
@@ -331,3 +339,96 @@ class TestLabel:
     def test_label(self, container: Container, label: str) -> None:
         """Container, else job, else service."""
         assert container_label(container) == label
+
+    @pytest.mark.parametrize(
+        ("path", "label"),
+        [
+            (f"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{ID}.scope", f"{ID[:12]} (uid 1000)"),
+            (f"/user.slice/user-7.slice/user@7.service/user.slice/libpod-{ID}.scope/container", f"{ID[:12]} (uid 7)"),
+            ("/user.slice/user-7.slice/user@7.service/app.slice/sshd.service", "sshd.service (uid 7)"),
+            (f"/system.slice/foo.service/libpod-payload-{ID}", f"{ID[:12]} (foo.service)"),
+            (f"/slurm/uid_7/job_123/step_0/task_0/libpod-{ID}", f"{ID[:12]} (job_123)"),
+            ("/lxc/other", "other (container)"),
+            ("/user.slice/user-7.slice/user@7.service/lxc.payload.web1", "web1 (uid 7)"),
+        ],
+    )
+    def test_name_that_its_owner_chose_has_the_owner(self, path: str, label: str) -> None:
+        """It could be the id of another container, or the name of a service of the machine."""
+        assert container_label(at(path)) == label
+
+
+VICTIM = "beef" * 16
+VICTIM_UID = "99999999-1111-4222-8333-444455556666"
+POD_SLICE = f"kubepods-burstable-pod{VICTIM_UID.replace('-', '_')}.slice"
+CLAIMS = (
+    f"docker/{VICTIM}",
+    f"docker-{VICTIM}.scope",
+    f"system.slice/docker-{VICTIM}.scope",
+    f"cri-containerd-{VICTIM}.scope",
+    f"crio-{VICTIM}",
+    f"libpod-{VICTIM}",
+    f"system.slice:docker:{VICTIM}",
+    f"{POD_SLICE}:cri-containerd:{VICTIM}",
+    f"kubepods/pod{VICTIM_UID}/{VICTIM}",
+    f"kubepods/burstable/pod{VICTIM_UID}",
+    f"a/kubepods/besteffort/pod{VICTIM_UID}/crio-{VICTIM}",
+    f"kubepods.slice/kubepods-burstable.slice/{POD_SLICE}/cri-containerd-{VICTIM}.scope",
+    f"kubelet/kubepods/pod{VICTIM_UID}/{VICTIM}",
+    f"kubelet.slice/kubelet-kubepods.slice/kubelet-{POD_SLICE}/cri-containerd-{VICTIM}.scope",
+    f"{POD_SLICE}/{VICTIM}",
+    f"pod{VICTIM_UID}/{VICTIM}",
+    f"ecs/{VICTIM[:32]}/{VICTIM}",
+    f"ecs/cluster/task/{VICTIM[:32]}-1234567890",
+    "lxc/victim",
+    "lxc.payload.victim",
+    "slurm/uid_0/job_666/step_0",
+    "slurmstepd.scope/job_666/step_0",
+    "system.slice/slurmstepd.scope/job_666",
+    f"../docker/{VICTIM}",
+)
+PLACES = (
+    f"/docker/{ID}",
+    f"/system.slice/docker-{ID}.scope",
+    f"/kubepods/burstable/pod{UID}/{ID}",
+    f"{BURSTABLE}/cri-containerd-{ID}.scope",
+    f"/../../pod{UID}/{ID}",
+    f"/../cri-containerd-{ID}.scope",
+    f"/machine.slice/libpod-{ID}.scope",
+    "/lxc/web1",
+    "/lxc.payload.web1",
+    f"/ecs/my-cluster/{STATIC}/{ID}",
+    "/slurm/uid_1000/job_123/step_0/task_0",
+    "/system.slice/slurmstepd.scope/job_123/step_0/user/task_0",
+    "/system.slice/vllm.service",
+    "/user.slice/user-1000.slice/user@1000.service",
+    "/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service",
+    "/user.slice/user-1000.slice/session-3.scope",
+    "/tenants/a",
+)
+
+
+class TestClaims:
+    """A tenant makes cgroups with the names of another container, pod or job below its own."""
+
+    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("claim", CLAIMS)
+    def test_tenant_does_not_become_another_one(self, place: str, claim: str) -> None:
+        """Its label is its own, or ends with its own name in parentheses."""
+        own = seen_from(at(place), "")
+        path = f"{place}/a/{claim}" if claim.startswith("..") else f"{place}/{claim}"
+        found = seen_from(at(path), "")
+        label = container_label(found)
+
+        assert found.pod_uid == own.pod_uid
+        assert found.slurm_job_id == own.slurm_job_id
+        if own.id:
+            assert (found.id, found.runtime, label) == (own.id, own.runtime, container_label(own))
+        elif label not in (container_label(own), ""):
+            assert found.owner
+            assert label.endswith(f" ({found.owner})")
+
+    @pytest.mark.parametrize("place", PLACES)
+    def test_unit_in_a_tenant_s_cgroup_is_no_service_of_the_machine(self, place: str) -> None:
+        own, found = at(place), at(f"{place}/sshd.service")
+
+        assert container_label(found) in (container_label(own), "sshd.service (uid 1000)")

@@ -7,32 +7,13 @@ from pathlib import Path
 
 from exporter import catalog
 from exporter.host.processes import Processes
-from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
+from exporter.kernel.process_rows import CommunicatorRow
 from exporter.model import Identity
 from exporter.workloads.orchestrators.pod_cache import Pod, PodCache
 from exporter.workloads.registry import Rename, WorkloadRegistry
+from tests.support.direct_reads import DirectReads
 from tests.unit.host.process_tree import process, stat_line
-
-START_NS = 47_110_000_000  # 47.11 s after boot is tick 4711, what stat_line() says
-DOCKER_ID = "0123456789ab" + "c" * 52
-CGROUP = f"0::/system.slice/docker-{DOCKER_ID}.scope\n".encode()
-NO_CULPRIT = {"environ": b"", "cgroup": b"0::/\n"}
-
-
-def row(tgid: int = 100, start_ns: int = START_NS, comm: bytes = b"python") -> ProcessRow:
-    """A row of the kernel's table of processes."""
-    return ProcessRow(tgid, start_ns, 7, (0,) * 6, *(0,) * 10, comm)
-
-
-def communicator(rank: int, ranks: int, digest: int = 1, created_ns: int = 1) -> CommunicatorRow:
-    return CommunicatorRow(digest, created_ns, rank, ranks, 1)
-
-
-def registry_of(proc: Path, **files: bytes) -> WorkloadRegistry:
-    """A registry on node gpu7 with process 1, tgid 100, and these files in /proc."""
-    registry = WorkloadRegistry(process(proc, 100, **{**NO_CULPRIT, **files}), "gpu7", 256)
-    registry.admit({1: row()})
-    return registry
+from tests.unit.workloads.registries import CGROUP, DOCKER_ID, NO_CULPRIT, communicator, registry_of, row
 
 
 class TestHoldingBack:
@@ -152,7 +133,8 @@ class TestAdmission:
 
     def test_older_of_two_processes_with_one_tgid_has_no_labels(self, tmp_path: Path) -> None:
         """It has ended, and /proc shows the other one, even if that started at the same moment."""
-        registry = WorkloadRegistry(process(tmp_path, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0"}), "gpu7", 256)
+        processes = process(tmp_path, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0"})
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256)
         registry.admit({1: row(), 2: row()})
         for _ in range(3):
             registry.update_identities({})
@@ -161,7 +143,7 @@ class TestAdmission:
 
     def test_process_that_ended_before_admission_has_only_the_node(self, tmp_path: Path) -> None:
         """Its totals are exported all the same."""
-        registry = WorkloadRegistry(Processes(tmp_path), "gpu7", 256)
+        registry = WorkloadRegistry(Processes(tmp_path), DirectReads(Processes(tmp_path)), "gpu7", 256)
         registry.admit({1: row()})
         for _ in range(3):
             registry.update_identities({})
@@ -220,7 +202,7 @@ class TestAdmission:
         maps = b"7f00-7f10 r--p 00000000 fe:00 26      /torch/lib/libtorch_cuda.so\n"
         for tgid in (101, 102, 103, 104, 105):
             processes = process(tmp_path, tgid, stat=stat_line(tgid), **NO_CULPRIT, maps=maps)
-        registry = WorkloadRegistry(processes, "gpu7", 256)
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256)
         registry.admit({number: row(tgid=100 + number) for number in (1, 2, 3, 4, 5)})
         registry.remove(2)
         shutil.rmtree(tmp_path / "103")
@@ -246,14 +228,15 @@ class TestAdmission:
 
     def test_engines_are_not_read_when_the_collector_is_disabled(self, tmp_path: Path) -> None:
         processes = process(tmp_path, 100, **{**NO_CULPRIT, "cmdline": b"VLLM::EngineCore\0"})
-        registry = WorkloadRegistry(processes, "gpu7", 256, with_engines=False)
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256, with_engines=False)
         registry.admit({1: row()})
 
         assert registry.engines() == {}
 
     def test_hostile_comm_is_made_printable(self, tmp_path: Path) -> None:
         """prctl(PR_SET_NAME) accepts any bytes."""
-        registry = WorkloadRegistry(process(tmp_path, 100, **NO_CULPRIT), "gpu7", 256)
+        processes = process(tmp_path, 100, **NO_CULPRIT)
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256)
         registry.admit({1: row(comm=b'a\n"\xff')})
         (series,) = registry.workload_info()[1]
 
@@ -315,7 +298,7 @@ class TestRemoval:
 
     def test_sixteen_processes_are_checked_at_a_time(self, tmp_path: Path) -> None:
         """Eighteen without a /proc entry; one that is removed in between is not checked."""
-        registry = WorkloadRegistry(Processes(tmp_path), "gpu7", 256)
+        registry = WorkloadRegistry(Processes(tmp_path), DirectReads(Processes(tmp_path)), "gpu7", 256)
         registry.admit({number: row(tgid=1000 + number) for number in range(1, 19)})
         registry.queue_liveness_checks()
         first = registry.find_ended()
@@ -333,7 +316,7 @@ class TestLimit:
         """For two workloads; ranks 0, 1 and 2 are admitted in this order."""
         for rank in range(3):
             process(proc, 100 + rank, environ=b"RANK=%d\0" % rank, cgroup=b"0::/\n")
-        registry = WorkloadRegistry(Processes(proc), "gpu7", 2)
+        registry = WorkloadRegistry(Processes(proc), DirectReads(Processes(proc)), "gpu7", 2)
         for rank in range(3):
             registry.admit({rank: row(tgid=100 + rank)})
             registry.update_identities({})
@@ -405,7 +388,7 @@ class TestNamesFromOrchestrator:
     def registry(self, proc: Path, pods: PodCache) -> WorkloadRegistry:
         """With a process of rank 3 in a pod's container."""
         processes = process(proc, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0", "cgroup": IN_POD})
-        registry = WorkloadRegistry(processes, "gpu7", 256, pods)
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256, pods)
         registry.admit({1: row()})
         return registry
 
@@ -435,7 +418,7 @@ class TestNamesFromOrchestrator:
 
     def test_process_in_no_container_is_not_held_back(self, tmp_path: Path) -> None:
         processes = process(tmp_path, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0"})
-        registry = WorkloadRegistry(processes, "gpu7", 256, PodCache())
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256, PodCache())
         registry.admit({1: row()})
         registry.update_identities({})
 

@@ -1,23 +1,46 @@
 {{- define "gpu-stall-exporter.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimAll "-" }}
 {{- end }}
 
 {{- define "gpu-stall-exporter.fullname" -}}
 {{- $name := include "gpu-stall-exporter.name" . }}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
-{{- default $full .Values.fullnameOverride | trunc 45 | trimSuffix "-" }}
+{{- $full = default $full .Values.fullnameOverride | lower | replace "." "-" | replace "_" "-" }}
+{{- /* The name of a Service begins with a letter; a release may be called 2024. */}}
+{{- $full = ternary $full (printf "release-%s" $full) (regexMatch "^[a-z]" $full) | trimAll "-" }}
+{{- /* Room for the names of dashboards. A hash keeps the names of two aliases of one release apart. */}}
+{{- ternary $full (printf "%s-%s" (trunc 36 $full | trimAll "-") (sha256sum $full | trunc 8)) (le (len $full) 45) }}
+{{- end }}
+
+{{- define "gpu-stall-exporter.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}
 
 {{- define "gpu-stall-exporter.selector" -}}
-app.kubernetes.io/name: {{ include "gpu-stall-exporter.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "gpu-stall-exporter.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
+{{- /* In: a list of the root and of further labels. Later ones replace earlier ones, but never those of the selector. */}}
 {{- define "gpu-stall-exporter.labels" -}}
-{{ include "gpu-stall-exporter.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- $root := first . }}
+{{- $selector := include "gpu-stall-exporter.selector" $root | fromYaml }}
+{{- $labels := dict
+  "app.kubernetes.io/version" ($root.Chart.AppVersion | replace "+" "_")
+  "app.kubernetes.io/managed-by" $root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimAll "-._") }}
+{{- if $root.Values.releaseLabel }}
+{{- $_ := set $labels "release" $root.Release.Name }}
+{{- end }}
+{{- range concat (list $root.Values.commonLabels) (rest .) }}
+{{- range $key, $value := tpl (toYaml (default dict .)) $root | fromYaml }}
+{{- if and (hasKey $selector $key) (ne (toString $value) (get $selector $key)) }}
+{{- fail (printf "the label %s selects pods and cannot become %q: set nameOverride, or another name of the release" $key (toString $value)) }}
+{{- end }}
+{{- $_ := set $labels $key (toString $value) }}
+{{- end }}
+{{- end }}
+{{- merge $selector $labels | toYaml }}
 {{- end }}
 
 {{- define "gpu-stall-exporter.serviceAccount" -}}
@@ -26,51 +49,49 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "gpu-stall-exporter.image" -}}
+{{- $name := .Values.image.repository }}
+{{- with default .Values.image.registry (.Values.global).imageRegistry }}
+{{- $name = printf "%s/%s" (trimSuffix "/" .) $name }}
+{{- end }}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $name }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{ $name }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end }}
 {{- end }}
 
-{{- define "gpu-stall-exporter.endpoint" -}}
-port: metrics
-path: {{ .all.web.telemetryPath }}
-interval: {{ .own.interval }}
-{{- with .own.scrapeTimeout }}
-scrapeTimeout: {{ . }}
+{{- /* In: a list of the root and of lists of secrets, each {name: NAME} or NAME. */}}
+{{- define "gpu-stall-exporter.pullSecrets" -}}
+{{- $names := list }}
+{{- range concat (list ((first .).Values.global).imagePullSecrets) (rest .) }}
+{{- range . }}
+{{- $names = append $names (kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name")) }}
 {{- end }}
-{{- if eq .all.web.scheme "HTTPS" }}
-scheme: https
 {{- end }}
-{{- with .own.tlsConfig }}
-tlsConfig:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .own.basicAuth }}
-basicAuth:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-honorLabels: true # keep the labels node, namespace, pod and container of the traced job
-relabelings:
-  - sourceLabels: [__meta_kubernetes_pod_node_name]
-    targetLabel: instance # a node keeps its series when the pod is replaced
-{{- with .own.metricRelabelings }}
-metricRelabelings:
-  {{- toYaml . | nindent 2 }}
+{{- range uniq $names }}
+- name: {{ quote . }}
 {{- end }}
 {{- end }}
 
-{{- define "gpu-stall-exporter.asked" -}}
-{{- if .web.tcpProbes -}}
+{{- define "gpu-stall-exporter.port" -}}
+{{- default .Values.web.port .Values.service.port }}
+{{- end }}
+
+{{- /* In: a list of the root, a path and the timings. */}}
+{{- define "gpu-stall-exporter.probe" -}}
+{{- $root := index . 0 }}
+{{- if $root.Values.web.tcpProbes -}}
 tcpSocket:
-  port: metrics
+  port: {{ $root.Values.service.portName }}
 {{- else -}}
 httpGet:
-  path: {{ .path }}
-  port: metrics
-  {{- if eq .web.scheme "HTTPS" }}
+  path: {{ index . 1 }}
+  port: {{ $root.Values.service.portName }}
+  {{- if eq $root.Values.web.scheme "HTTPS" }}
   scheme: HTTPS
   {{- end }}
+{{- end }}
+{{- with index . 2 }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -54,7 +54,7 @@ class SlowFiles:
             if operation in WITHOUT_ANSWER:
                 continue
             if operation == READ:
-                self._readers.submit(self._read, unique, request[IN_HEADER.size :])
+                self._readers.submit(self._read, unique, request[IN_HEADER.size :], node)
                 continue
             try:
                 self._answer(unique, self._done(operation, node, request[IN_HEADER.size :]))
@@ -86,7 +86,7 @@ class SlowFiles:
         size_bytes = 0 if is_root else self._size_bytes
         return ATTRIBUTES.pack(node, size_bytes, size_bytes >> 9, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
-    def _read(self, unique: int, body: bytes) -> None:
+    def _read(self, unique: int, body: bytes, _node: int) -> None:
         _, offset, size_bytes = struct.unpack_from("<QQI", body)
         if self.read_seconds:
             time.sleep(self.read_seconds)

@@ -81,6 +81,7 @@ int rank_main(const struct place *place)
     signal(SIGPIPE, SIG_IGN); // a closed pipe is noticed when writing to it
     data_start_workers(place->rank);
     rank.place = *place;
+    rank.is_on_terminal = !settings.quiet && isatty(STDOUT_FILENO);
     CALL(cudaSetDeviceFlags, schedule[settings.sync]);
     CALL(cudaSetDevice, place->local_rank);
     CALL(cudaSetDeviceFlags, schedule[settings.sync]);

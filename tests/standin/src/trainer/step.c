@@ -126,6 +126,19 @@ static void print_step(const struct rank *rank, uint64_t step, const struct step
         _exit(0); // the reader has closed the pipe
 }
 
+// For a person: a line per second. A program that reads the output gets every step, from print_step().
+static void show_step(const struct rank *rank, uint64_t step, const struct step_truth *truth)
+{
+    static int64_t due_ns;
+    int64_t now = now_ns();
+
+    if (now < due_ns)
+        return;
+    due_ns = now + 1000000000;
+    dprintf(STDOUT_FILENO, "rank %d: step %ju takes %.1f ms\n", rank->place.rank, (uintmax_t)step,
+            (double)(now - truth->start_ns) / 1e6);
+}
+
 static bool is_due(uint64_t step, int64_t every)
 {
     return every > 0 && step % (uint64_t)every == 0;
@@ -156,6 +169,8 @@ void step_run(struct rank *rank, uint64_t step)
     pinned_give(batch);
     if (settings.pace_us)
         sleep_until(truth.start_ns + settings.pace_us * 1000);
-    if (!settings.quiet)
+    if (rank->is_on_terminal)
+        show_step(rank, step, &truth);
+    else if (!settings.quiet)
         print_step(rank, step, &truth);
 }

@@ -38,6 +38,11 @@ void print_final(const struct rank *rank)
 
     if (atomic_flag_test_and_set(&printed))
         return;
+    if (rank->is_on_terminal) {
+        dprintf(STDOUT_FILENO, "rank %d: ended after %ju steps\n", rank->place.rank,
+                (uintmax_t)atomic_load(&rank->steps_done));
+        return;
+    }
     to = open_memstream(&line, &length);
     fprintf(to, "{\"type\":\"final\",\"rank\":%d,\"tgid\":%d,\"steps\":%ju,", rank->place.rank, (int)getpid(),
             (uintmax_t)atomic_load(&rank->steps_done));

@@ -84,6 +84,7 @@ struct rank {
     cudaGraphExec_t graph;
     uint64_t random;
     _Atomic uint64_t steps_done;
+    bool is_on_terminal;
 };
 
 // host.c

@@ -1,0 +1,1 @@
+"""Completions for shells and the manual page, from the parsers of all commands."""

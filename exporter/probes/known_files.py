@@ -1,0 +1,145 @@
+"""The library files that are known: under which identities each was met, which are probed, and whose share each is part of.
+
+In: files that were examined. Out: the same file again when it is met again. Those that no process maps any more are detached.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection
+
+from exporter.host.libraries import SkippedLibrary
+from exporter.kernel import probes
+from exporter.kernel.apis import API_LABEL
+from exporter.kernel.mapped_files import RealFile
+from exporter.probes.file_prober import API_OF, FileIdentity, Probed
+from exporter.probes.file_shares import FileShares
+
+log = logging.getLogger(__name__)
+
+WALKS_UNUSED = 2
+PLACES_MAX = 64
+"""Names of one file that are remembered."""
+
+Place = tuple[int, bytes]
+"""Inode and path of a mapping."""
+
+
+class KnownFiles:
+    """Its caller has a lock, but for `probed` and `attached`, which are replaced as a whole. walk_number: of the current walk.
+
+    attached: device, inode and generation of every file with probes, as the kernel names them.
+    """
+
+    def __init__(self, shares: FileShares) -> None:
+        self.shares = shares
+        self.walk_number = 0
+        self.surplus: Counter[tuple[str, ...]] = Counter()
+        self.probed: tuple[Probed, ...] = ()
+        self.attached: frozenset[tuple[int, int, int]] = frozenset()
+        self._files: dict[FileIdentity, Probed] = {}
+        self._by_place: dict[Place, set[Probed]] = {}
+
+    def get(self, identity: FileIdentity) -> Probed | None:
+        return self._files.get(identity)
+
+    def all(self) -> list[Probed]:
+        """Each file once."""
+        return list(dict.fromkeys(self._files.values()))
+
+    def add(self, file: Probed, owner: str, identities: Collection[FileIdentity]) -> None:
+        """A new file, which takes a place of its owner's share."""
+        file.owner = owner
+        self.shares.take(owner)
+        self._add_place(file, file.first_met)
+        self.meet(file, identities)
+
+    def leave_alone(self, found: SkippedLibrary, owner: str, identity: FileIdentity) -> None:
+        """Remember a file that is not probed, so that it is not opened again at every walk."""
+        mapping, api = found.library.mapping, API_OF[found.library.kind]
+        self.add(Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), owner, {identity})
+
+    def meet(self, file: Probed, identities: Collection[FileIdentity]) -> None:
+        """A file was met under these identities as well."""
+        file.last_used_walk = self.walk_number
+        file.identities.update(identities)
+        self._files |= dict.fromkeys(identities, file)
+        self._publish()
+
+    def use(self, file: Probed, place: Place) -> None:
+        """A process has it mapped under this name."""
+        file.last_used_walk = self.walk_number
+        self._add_place(file, place)
+
+    def note_use(self, places: Collection[Place]) -> None:
+        """These are mapped, as far as names show it: a file that has one of them stays."""
+        for place in places:
+            for file in self._by_place.get(place, ()):
+                file.last_used_walk = self.walk_number
+
+    def _add_place(self, file: Probed, place: Place) -> None:
+        if len(file.places) < PLACES_MAX:
+            file.places.add(place)
+            self._by_place.setdefault(place, set()).add(file)
+
+    def resolve_surplus(self, number: int, first: int) -> None:
+        """The attachment `number` sees calls that the attachment `first` has seen: remove it when both are on one file.
+
+        It is the one whose view is not counted, so that no open call is lost with it. Between two different files a call is
+        passed on by a jump; both stay, since either may be called directly as well.
+        """
+        by_number = {file.attachment.number: file for file in self.probed if file.attachment}
+        file, other = by_number.get(number), by_number.get(first)
+        if file is None or other is None or file.attachment is None:
+            return  # already detached
+        self.surplus[(API_LABEL[file.api],)] += 1
+        if file.likeness != other.likeness:
+            log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
+            return
+        file.attachment.detach()
+        log.info("detached from %s: it is the same file as %s", file.path, other.path)
+        self.shares.give_back(file.owner)
+        self.meet(other, file.identities)
+
+    def detach_unused(self, now: float, kept: Collection[str] = ()) -> None:
+        """Files that no process mapped in two whole walks, and that are not expected any more.
+
+        kept: owners of processes that the walk has not read; their files stay.
+        """
+        for file in self.all():
+            if file.owner in kept:
+                file.last_used_walk = self.walk_number
+        unused = [
+            file
+            for file in self.all()
+            if self.walk_number - file.last_used_walk >= WALKS_UNUSED and file.expected_until <= now
+        ]
+        self._detach(unused)
+        for file in unused:
+            if file.attachment:
+                log.info("detached from %s: no process maps it any more", file.path)
+
+    def detach_all(self) -> None:
+        self._detach(self.all())
+
+    def _detach(self, files: Collection[Probed]) -> None:
+        probes.detach_all(file.attachment for file in files if file.attachment)
+        for file in files:
+            self.shares.give_back(file.owner)
+            for identity in file.identities:
+                del self._files[identity]
+            for place in file.places:
+                self._by_place[place].discard(file)
+                if not self._by_place[place]:
+                    del self._by_place[place]
+        self._publish()
+
+    def _publish(self) -> None:
+        self.probed = tuple(file for file in self.all() if file.attachment)
+        self.attached = frozenset(
+            (one.device, one.inode, one.generation)
+            for file in self.probed
+            for one in file.identities
+            if isinstance(one, RealFile)
+        )

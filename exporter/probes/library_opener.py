@@ -1,0 +1,69 @@
+"""Opens the very file that a process has mapped, through a reader, and says which inode a probe on it would be in.
+
+In: a process, a mapping of it, a reader. Out: an examined library, or why it is skipped; files as the kernel names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.host import libraries
+from exporter.host.libraries import MappedLibrary, SkippedLibrary
+from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
+from exporter.host.reader_documents import ExaminedLibrary
+from exporter.host.user_file_systems import FUSE_MAGIC, is_served_by_user
+from exporter.kernel.mapped_files import MappedFiles, Range, RealFile
+
+
+class LibraryOpener:
+    """Threads may share one: it keeps nothing."""
+
+    def __init__(self, processes: Processes, mapped_files: MappedFiles) -> None:
+        self._processes = processes
+        self._mapped_files = mapped_files
+
+    def real_files(self, tgid: int) -> Mapping[Range, RealFile]:
+        """The files of a process's mappings; empty where the kernel cannot identify them."""
+        return self._mapped_files.of_process(tgid)
+
+    def real_file(self, reader: TenantReader, found: ExaminedLibrary) -> RealFile | None:
+        """The inode that a probe on an examined file would be placed in; None where the kernel cannot identify it."""
+        return self._mapped_files.at(reader.tgid, found.page) if found.page else None
+
+    def open(
+        self,
+        tgid: int,
+        library: MappedLibrary,
+        real: RealFile | None,
+        symbols: Collection[str],
+        *,
+        reader: TenantReader,
+    ) -> ExaminedLibrary | SkippedLibrary:
+        """The mapped file, not a copy that an overlay has put in its place since. real: that file, where it is known."""
+        found = reader.inspect(tgid, library, symbols)
+        if real is None or isinstance(found, SkippedLibrary) or self.real_file(reader, found) in (real, None):
+            return found
+        found.close()
+        skipped = libraries.hidden(library)
+        for layer in reader.layers(tgid, library, symbols):
+            if isinstance(layer, SkippedLibrary):
+                skipped = layer
+            elif self.real_file(reader, layer) == real:
+                return layer
+            else:
+                layer.close()
+        return skipped
+
+    def is_of_user(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> bool:
+        """Whether a user serves the file system of a library; see host/user_file_systems.py."""
+        if real is not None and real.file_system != FUSE_MAGIC:
+            return False
+        if real is not None and real.is_in_user_namespace:
+            return True
+        try:
+            mountinfo = self._processes.read(tgid, "mountinfo", libraries.MOUNTINFO_BYTES_MAX) if tgid else b""
+        except (ProcessGone, NotPossibleHere):
+            return real is not None
+        return is_served_by_user(mountinfo, library.mapping.device)

@@ -1,0 +1,117 @@
+"""Which workloads have series of their own: a limited number of identities, shared by owner.
+
+In: an identity and its owner. Out: the identity to export, and which identities have to go for it. Pure.
+An owner may have any number while there is room. When there is none, one that has fewer than another by two or more takes the
+place of an identity of that owner: of one that has ended, else of the one that was admitted last. An identity belongs to one
+owner: while it has series, no other owner adds to them.
+Workloads that ran briefly keep their series only as long as an owner has few of them: a program may start thousands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+from exporter.model import Identity
+from exporter.workloads import refusals
+from exporter.workloads.owner import Owner
+from exporter.workloads.refusals import Refusals
+
+BRIEF_MAX: Final = 32
+"""Ended workloads of one owner that ran briefly and have series of their own."""
+
+
+class Admission:
+    """most: identities at a time."""
+
+    def __init__(self, most: int, refused: Refusals) -> None:
+        self._most = most
+        self._refused = refused
+        self._owners: dict[Identity, Owner] = {}  # in the order of admission
+        self._evicted: list[Identity] = []
+        self._lasting: set[Identity] = set()  # a process with this identity did not run briefly
+        self._brief: dict[Identity, None] = {}  # ended, in this order
+        self._surplus: list[Identity] = []
+
+    def admit(self, wanted: Identity, owner: Owner, living: Callable[[], Collection[Identity]]) -> Identity | None:
+        """What a process of this owner is exported as; None: it has no series of its own.
+
+        living: identities that processes have now.
+        """
+        identity = wanted
+        if self._is_of_another(identity, owner) and not identity.container:
+            identity = replace(identity, container=owner.name)
+        if identity is not wanted or self._is_of_another(identity, owner):
+            self._refused.add(refusals.CLAIMED, owner)
+        if self._is_of_another(identity, owner):
+            return None
+        if identity in self._owners:
+            return identity
+        if len(self._owners) >= self._most and not self._make_room(owner, living):
+            self._refused.add(refusals.WORKLOADS, owner)
+            return None
+        self._owners[identity] = owner
+        return identity
+
+    def _is_of_another(self, identity: Identity, owner: Owner) -> bool:
+        holder = self._owners.get(identity)
+        return holder is not None and holder.key != owner.key
+
+    def owner_of(self, identity: Identity) -> Owner | None:
+        """The owner of an admitted identity."""
+        return self._owners.get(identity)
+
+    def _make_room(self, owner: Owner, living: Callable[[], Collection[Identity]]) -> bool:
+        """Evict an identity of the owner that has most, if that leaves it no fewer than `owner` then has."""
+        held = Counter(one.key for one in self._owners.values())
+        largest, most = max(held.items(), key=lambda of: of[1])
+        if most < held[owner.key] + 2:
+            return False
+        candidates = [identity for identity, holder in self._owners.items() if holder.key == largest]
+        alive = living()
+        evicted = next((one for one in candidates if one not in alive), candidates[-1])
+        self._brief.pop(evicted, None)
+        self._lasting.discard(evicted)
+        self._refused.add(refusals.WORKLOADS, self._owners.pop(evicted))
+        self._evicted.append(evicted)
+        return True
+
+    def take_evicted(self) -> list[Identity]:
+        """Identities that have lost their place since the last call."""
+        evicted, self._evicted = self._evicted, []
+        return evicted
+
+    def end(self, identity: Identity, living: Callable[[], Collection[Identity]], *, is_brief: bool) -> None:
+        """A process with this identity has ended. is_brief: soon after it began."""
+        owner = self._owners.get(identity)
+        if owner is None:
+            return
+        if not is_brief:
+            self._lasting.add(identity)
+        self._brief.pop(identity, None)
+        if identity in self._lasting:
+            return
+        self._brief[identity] = None
+        of_owner = [one for one in self._brief if self._owners[one].key == owner.key]
+        if len(of_owner) <= BRIEF_MAX:
+            return
+        alive = living()
+        for one in of_owner[:-BRIEF_MAX]:
+            del self._brief[one]
+            if one not in alive:
+                self._refused.add(refusals.BRIEF, self._owners.pop(one))
+                self._surplus.append(one)
+
+    def take_surplus(self) -> list[Identity]:
+        """Workloads that ran briefly, whose totals are no longer kept apart, since the last call."""
+        surplus, self._surplus = self._surplus, []
+        return surplus
+
+    def keep(self, identities: Iterable[Identity]) -> None:
+        """All others are free again."""
+        kept = set(identities)
+        self._owners = {identity: owner for identity, owner in self._owners.items() if identity in kept}
+        self._lasting &= self._owners.keys()
+        self._brief = {identity: None for identity in self._brief if identity in self._owners}

@@ -1,0 +1,63 @@
+"""What owners of processes were refused because it would take from others: counted by owner, and logged once for each.
+
+In: counts as they happen. Out: sums for a metric of bounded size.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from exporter.workloads.owner import Owner
+
+log = logging.getLogger(__name__)
+
+WORKLOADS: Final = "workloads"
+CLAIMED: Final = "claimed_labels"
+BRIEF: Final = "brief_workloads"
+SERIES: Final = "series"
+INFOS: Final = "infos"
+OTHER: Final = "other"
+OWNERS_MAX: Final = 32
+"""Owners with a series of their own; what others were refused is counted as `other`."""
+
+_ADVICE: Final = {
+    WORKLOADS: "it has used up its share; raise --series.max-workloads if these are jobs of interest",
+    CLAIMED: "another owner has these, so its own have its name as `container`, or rank `other`",
+    BRIEF: "of its workloads that ran less than a minute, the last 32 have series, the others count as rank `other`",
+    SERIES: "further error codes are exported as code `other`",
+    INFOS: "further processes have no gpustall_workload_info",
+}
+_ADVICE_FOR_TABLES: Final = (
+    "it has used up its share of this table, and its further rows are not recorded;"
+    " see docs/limits.md (`gpu-stall-exporter assets`)"
+)
+
+
+class Refusals:
+    """Sums by resource and owner. They never go back."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], int] = {}
+        self._names: set[str] = set()
+
+    def add(self, resource: str, owner: Owner, count: int = 1) -> None:
+        """An owner was refused so many of a resource: a table of the kernel programs, or one of this module's constants."""
+        if count <= 0:
+            return
+        name = self._label_of(owner.name)
+        if (resource, name) not in self._sums:
+            advice = _ADVICE.get(resource, _ADVICE_FOR_TABLES)
+            log.warning("%s was refused %s: %s", owner.name, resource, advice)
+        self._sums[resource, name] = self._sums.get((resource, name), 0) + count
+
+    def sums(self) -> dict[tuple[str, ...], float]:
+        """(resource, owner) -> refusals so far."""
+        return {labels: float(count) for labels, count in self._sums.items()}
+
+    def _label_of(self, name: str) -> str:
+        if name not in self._names:
+            if len(self._names) >= OWNERS_MAX:
+                return OTHER
+            self._names.add(name)
+        return name

@@ -1,0 +1,92 @@
+"""`run` beside a program of another user that takes all it can: other jobs keep their names, their counts and their page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import greedy
+from tests.support.exporter_process import Exporter, running
+from tests.support.exposition import Scrape
+from tests.support.greedy import OTHER_USER
+from tests.support.requirements import need_tracing
+from tests.support.traced import eventually
+
+pytestmark = pytest.mark.end_to_end
+CALLS = "gpustall_cuda_operations_total"
+ERRORS = "gpustall_cuda_operation_errors_total"
+ALLOCATED = "gpustall_cuda_memory_allocated_bytes_total"
+REFUSED = "gpustall_exporter_refused_total"
+PAGE_BYTES, SCRAPE_SECONDS = 4_000_000, 1.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible_here() -> None:
+    """Skip with a reason where something is missing."""
+    need_tracing()
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Path]:
+    with greedy.compiled_with_libraries() as found:
+        yield found
+
+
+def _of(scrape: Scrape, metric: str, **labels: str) -> dict[str, float]:
+    """`rank container` -> the sum of the series with these labels."""
+    found: dict[str, float] = {}
+    for sample in scrape.matching(metric, **labels):
+        key = f"{sample.labels['rank']} {sample.labels['container']}".strip()
+        found[key] = found.get(key, 0) + sample.value
+    return found
+
+
+@contextmanager
+def _probed(program: Path, *flags: str) -> Iterator[Exporter]:
+    """An exporter that has found the program's libraries."""
+    with running(*flags) as exporter, greedy.running(program):
+        eventually(lambda: exporter.logs.count(f"attached to {program.parent}/") == 2, "both libraries are probed")
+        yield exporter
+
+
+class TestNames:
+    def test_rank_of_another_user_is_not_added_to(self, program: Path) -> None:
+        """Root has rank 0; then another user claims it, with sizes that no machine has and one that some have."""
+        with _probed(program) as exporter, greedy.running(program, "allocations", "23", rank=0):
+            eventually(
+                lambda: _of(exporter.scrape(), CALLS, operation="cudaMalloc") == {"0": 23}, "the job is exported"
+            )
+            with greedy.running(program, "huge", "3", "allocations", "7", user=OTHER_USER, rank=0):
+                eventually(lambda: len(_of(exporter.scrape(), ALLOCATED)) == 2, "the other one is exported")
+                scrape = exporter.scrape()
+
+            assert _of(scrape, ALLOCATED) == {"0": 23 * 4096, f"0 uid {OTHER_USER}": 7 * 4096}
+            assert scrape.total(REFUSED, resource="claimed_labels", owner=f"uid {OTHER_USER}") == 1
+            assert f"uid {OTHER_USER} was refused claimed_labels" in exporter.logs
+
+    def test_user_with_more_ranks_than_there_are_places_leaves_some_to_others(self, program: Path) -> None:
+        """Each of its processes has a rank of its own and fails in 200 ways."""
+        with _probed(program, "--series.max-workloads=64") as exporter, ExitStack() as jobs:
+            for rank in range(80):
+                jobs.enter_context(greedy.running(program, "errors", "200", user=OTHER_USER, rank=rank))
+            eventually(lambda: "other other" in _of(exporter.scrape(), CALLS), "all places are taken")
+            for rank in range(4):
+                jobs.enter_context(greedy.running(program, "allocations", "23", "errors", "2", rank=rank))
+            own = {f"{rank} uid 0": 23.0 for rank in range(4)}
+            eventually(lambda: _of(exporter.scrape(), CALLS, operation="cudaMalloc") == own, "the job is exported")
+            began = time.monotonic()
+            body = exporter.get().body
+            seconds = time.monotonic() - began
+            scrape = exporter.scrape()
+
+            errors = _of(scrape, ERRORS)
+            assert [errors[f"{rank} uid 0"] for rank in range(4)] == [2, 2, 2, 2]
+            assert sum(errors.values()) <= 80 * 200 + 4 * 2  # series of ranks that have lost their places have ended
+            assert len(body) <= PAGE_BYTES
+            assert seconds <= SCRAPE_SECONDS
+            assert scrape.total(REFUSED, resource="workloads", owner=f"uid {OTHER_USER}") >= 16
+            assert scrape.total(REFUSED, resource="series", owner=f"uid {OTHER_USER}") >= 60 * (200 - 32)

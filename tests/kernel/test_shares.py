@@ -1,0 +1,214 @@
+"""Shares of the tables by owner: a program that fills every table takes no room from programs of other users."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from exporter.kernel.abi import Copy, ShareTable
+from exporter.kernel.operations import OPERATIONS
+from exporter.kernel.process_rows import ProcessRow
+from exporter.kernel.readings import Reading
+from exporter.kernel.share_rows import PLACES
+from tests.support import greedy
+from tests.support.greedy import OTHER_USER
+from tests.support.traced import Tracer, only, tracer
+
+FILLING = (
+    "communicators",
+    "20000",
+    "allocations",
+    "300000",
+    "errors",
+    "60000",
+    "frontiers",
+    "80000",
+    "graphs",
+    "70000",
+)
+HELD = (ShareTable.COMMUNICATORS, ShareTable.ALLOCATIONS, ShareTable.ERRORS, ShareTable.FRONTIERS, ShareTable.GRAPHS)
+MINE, THEIRS = PLACES[0], PLACES[1]
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Path]:
+    with greedy.compiled() as found:
+        yield found
+
+
+@pytest.fixture
+def traced(program: Path) -> Iterator[Tracer]:
+    with tracer() as found:
+        greedy.attach(found, program)
+        yield found
+
+
+def _row(reading: Reading, tgid: int) -> tuple[int, ProcessRow]:
+    """The process's number and row."""
+    return next((number, row) for number, row in reading.processes.items() if row.tgid == tgid)
+
+
+def _calls(reading: Reading, process: int) -> dict[str, int]:
+    return {
+        OPERATIONS[key.operation].name: row.calls for key, row in reading.operations.items() if key.process == process
+    }
+
+
+class TestFullTables:
+    def test_program_of_another_user_is_recorded_beside_one_that_fills_every_table(
+        self, traced: Tracer, program: Path
+    ) -> None:
+        """The second starts when the first has all that it can get."""
+        with (
+            greedy.running(program, *FILLING, user=OTHER_USER),
+            greedy.running(
+                program,
+                "communicators",
+                "3",
+                "allocations",
+                "23",
+                "errors",
+                "7",
+                "frontiers",
+                "5",
+                "pinned",
+                "2",
+                "copies",
+                "11",
+            ) as tgid,
+        ):
+            reading = traced.tables.read()
+
+        number, row = _row(reading, tgid)
+        assert len(reading.communicators[number]) == 3
+        assert row.allocated_bytes == 23 * 4096
+        assert row.pinned_bytes == 2 * 4096
+        assert sorted(error.code for error in reading.errors if error.process == number) == [1, 2, 3, 4, 5, 6, 7]
+        assert _calls(reading, number) == {
+            "ncclCommInitRank": 3,
+            "cudaMalloc": 23,
+            "cudaEventRecord": 7,
+            "ncclAllReduce": 5,
+            "cudaHostAlloc": 2,
+            "cudaMemcpy": 11,
+        }
+
+    def test_one_owner_alone_gets_half_of_each_table(self, traced: Tracer, program: Path) -> None:
+        """What it is refused beyond that is counted as its own."""
+        with greedy.running(program, *FILLING, user=OTHER_USER) as tgid:
+            number, _ = _row(traced.tables.read(), tgid)
+            share = traced.tables.shares.of_process(number)
+            assert share is not None
+            refused = traced.tables.shares.of_owner(share.place).refused
+            totals = traced.tables.shares.totals()
+
+        assert [share.used[table] for table in HELD] == [totals[table.name.lower()][1] // 2 for table in HELD]
+        assert all(refused[table] for table in HELD)
+        assert share.uid == OTHER_USER
+
+    def test_rows_that_are_deleted_are_given_back(self, traced: Tracer, program: Path) -> None:
+        """More allocations than the table has room for, each freed at once."""
+        with greedy.running(program, "frees", "300000", user=OTHER_USER) as tgid:
+            reading = traced.tables.read()
+            number, row = _row(reading, tgid)
+            share = traced.tables.shares.of_process(number)
+
+        assert share is not None
+        assert share.used[ShareTable.ALLOCATIONS] == 0
+        assert row.allocated_bytes == row.freed_bytes == 300_000 * 4096
+
+    def test_ended_process_holds_nothing(self, traced: Tracer, program: Path) -> None:
+        """After its last reading, all that it held is free."""
+        with greedy.running(program, *FILLING, user=OTHER_USER):
+            pass
+        reading = traced.tables.read()
+        traced.tables.forget(set(reading.processes), reading)
+
+        assert {name: used for name, (used, _) in traced.tables.shares.totals().items() if used} == {}
+
+
+class TestSizes:
+    def test_size_that_no_machine_has_is_dropped(self, traced: Tracer, program: Path) -> None:
+        """An allocation, two kinds of copies and a collective of 2**63 bytes and more, each 3 times, then one of 4 KiB."""
+        with greedy.running(program, "communicators", "1", "huge", "3", "allocations", "1", "copies", "1") as tgid:
+            reading = traced.tables.read()
+            _, row = _row(reading, tgid)
+
+        assert (row.allocated_bytes, row.freed_bytes, row.peak_bytes) == (4096, 0, 4096)
+        assert row.copied_bytes[Copy.HOST_TO_DEVICE] == 4096
+        assert [
+            one.bytes for key, one in reading.operations.items() if OPERATIONS[key.operation].name == "ncclAllReduce"
+        ] == [0]
+        assert traced.drops() == {"cuda implausible_size": 9, "nccl implausible_size": 3}
+
+    def test_sum_never_overflows(self, traced: Tracer, program: Path) -> None:
+        """Copies of 128 TiB until the sum of one process is full: 2**62 bytes."""
+        with greedy.running(program, "largest", "140000") as tgid:
+            _, row = _row(traced.tables.read(), tgid)
+
+        assert row.copied_bytes[Copy.HOST_TO_DEVICE] == 1 << 62
+
+
+class TestHash:
+    def test_hash_of_a_communicator_is_that_of_key_and_id(self, program: Path) -> None:
+        """SHA-256, so that no other id with this hash can be found."""
+        key = bytes(range(16))
+        with tracer(hash_key=key) as keyed:
+            greedy.attach(keyed, program)
+            with greedy.running(program, "communicators", "1") as tgid:
+                rows = only(keyed.tables.read_communicators().values())
+        unique_id = struct.pack("=16Q", 0, tgid, *(0,) * 14)
+
+        assert only(rows).hash == int.from_bytes(hashlib.sha256(key + unique_id).digest()[:8], "big")
+
+
+class TestOwners:
+    def test_processes_of_one_owner_share_its_half(self, traced: Tracer, program: Path) -> None:
+        """Two users that user space calls one owner: what one holds, the other cannot get."""
+        with (
+            greedy.running(program, "errors", "60000", user=OTHER_USER) as first,
+            greedy.running(program, "errors", "1", user=OTHER_USER - 1) as second,
+        ):
+            reading = traced.tables.read()
+            shares = traced.tables.shares
+            for tgid in (first, second):
+                shares.assign(_row(reading, tgid)[0], MINE)
+            held = shares.of_owner(MINE).used[ShareTable.ERRORS]
+            share = shares.of_process(_row(reading, second)[0])
+            assert share is not None
+            shares.expect(share.user_key, MINE)
+            with greedy.running(program, "errors", "5", user=OTHER_USER - 1) as third:
+                reading = traced.tables.read()
+                number, _ = _row(reading, third)
+
+        half = traced.tables.shares.totals()["errors"][1] // 2
+        assert held == half + 1
+        assert [error for error in reading.errors if error.process == number] == []
+        assert shares.of_owner(MINE).refused[ShareTable.ERRORS] == 5
+
+    def test_owner_may_not_hold_all_processes(self, program: Path) -> None:
+        """Room for four processes of one owner: the fifth is refused, and one of another owner is recorded."""
+        with tracer(capacities={"processes": 4}) as small, ExitStack() as running:
+            greedy.attach(small, program)
+            for _ in range(5):
+                running.enter_context(greedy.running(program, "copies", "1", user=OTHER_USER))
+            other = running.enter_context(greedy.running(program, "copies", "1"))
+            rows = small.tables.read_processes()
+
+        assert len(rows) == 5
+        assert other in {row.tgid for row in rows.values()}
+
+    def test_user_of_a_namespace_is_the_one_who_made_it(self, traced: Tracer, program: Path) -> None:
+        """In a user namespace of its own, a program may take any user id."""
+        with greedy.running(program, "copies", "1", user=OTHER_USER, around=("unshare", "-Ur")) as _:
+            assert traced.drops() == {}
+            number = max(traced.tables.read_processes())
+            share = traced.tables.shares.of_process(number)
+
+        assert share is not None
+        assert share.uid == OTHER_USER

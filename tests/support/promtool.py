@@ -1,0 +1,46 @@
+"""promtool evaluates an expression for given series: what Prometheus makes of it, without a server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PROMTOOL = shutil.which("promtool")
+NEEDS_PROMTOOL = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: install the package prometheus")
+
+
+class Expected(NamedTuple):
+    """The one value of an expression, without labels. at: since the first sample."""
+
+    at: str
+    value: float
+
+
+def evaluated(series: Mapping[str, str], expression: str, expected: Expected) -> str:
+    """What promtool reports: "" if the expression has this value. series: samples, one a minute, in its notation."""
+    assert PROMTOOL is not None
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": expression,
+                "eval_time": expected.at,
+                "exp_samples": [{"labels": "{}", "value": expected.value}],
+            }
+        ],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "case.yaml")
+        path.write_text(json.dumps({"evaluation_interval": "1m", "tests": [case]}), encoding="utf-8")
+        done = subprocess.run(
+            [PROMTOOL, "test", "rules", path], capture_output=True, text=True, timeout=120, check=False
+        )
+    return "" if done.returncode == 0 else done.stdout + done.stderr

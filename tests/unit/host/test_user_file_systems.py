@@ -1,0 +1,35 @@
+"""host.user_file_systems: FUSE, and for which user."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from exporter.host.user_file_systems import is_served_by_user
+
+BY_USER = b"36 25 0:45 / /home/u/mnt rw,nosuid - fuse.sshfs me@host:/ rw,user_id=1000,group_id=1000\n"
+BY_ROOT = b"37 25 0:46 / /data rw - fuse.juicefs JuiceFS:data rw,user_id=0,group_id=0,allow_other\n"
+ROOT = b"25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+MOUNTINFO = ROOT + BY_USER + BY_ROOT
+
+
+class TestIsServedByUser:
+    @pytest.mark.parametrize(
+        ("minor", "is_served"), [pytest.param(45, True, id="user"), pytest.param(46, False, id="root")]
+    )
+    def test_user_of_the_mount_counts(self, minor: int, *, is_served: bool) -> None:
+        assert is_served_by_user(MOUNTINFO, os.makedev(0, minor)) is is_served
+
+    def test_other_file_systems_are_the_kernel_s(self) -> None:
+        assert not is_served_by_user(MOUNTINFO, os.makedev(254, 0))
+
+    def test_name_of_the_source_is_no_option(self) -> None:
+        """A user chooses it."""
+        mount = b"36 25 0:45 / /mnt rw - fuse user_id=0 rw,user_id=1000,group_id=1000\n"
+
+        assert is_served_by_user(mount, os.makedev(0, 45))
+
+    @pytest.mark.parametrize("line", [b"", b"\n", b"36 25\n", b"36 25 0:45 - fuse\n"])
+    def test_line_of_another_form_is_skipped(self, line: bytes) -> None:
+        assert not is_served_by_user(line, os.makedev(0, 45))

@@ -1,0 +1,128 @@
+"""admission: which workloads have series of their own, by owner."""
+
+from __future__ import annotations
+
+from exporter.model import Identity
+from exporter.workloads.admission import Admission
+from exporter.workloads.owner import Owner
+from exporter.workloads.refusals import Refusals
+
+GREEDY, SMALL = Owner("uid 65534", "uid 65534"), Owner("uid 1000", "uid 1000")
+
+
+def rank(number: int, container: str = "") -> Identity:
+    return Identity("gpu7", str(number), container)
+
+
+def admission(most: int) -> tuple[Admission, Refusals]:
+    refused = Refusals()
+    return Admission(most, refused), refused
+
+
+class TestRoom:
+    def test_owner_alone_may_have_all(self) -> None:
+        """Four of four; the fifth is refused."""
+        four, refused = admission(4)
+        admitted = [four.admit(rank(number), GREEDY, set) for number in range(5)]
+
+        assert admitted == [rank(0), rank(1), rank(2), rank(3), None]
+        assert refused.sums() == {("workloads", "uid 65534"): 1}
+
+    def test_later_owner_gets_places_until_both_have_as_many(self) -> None:
+        """Ended ones first; of those that run the last one."""
+        four, refused = admission(4)
+        for number in range(4):
+            four.admit(rank(number), GREEDY, set)
+        running = {rank(0), rank(2), rank(3)}
+        admitted = [four.admit(rank(number, "own"), SMALL, lambda: running) for number in range(3)]
+
+        assert admitted == [rank(0, "own"), rank(1, "own"), None]
+        assert four.take_evicted() == [rank(1), rank(3)]
+        assert refused.sums() == {("workloads", "uid 65534"): 2, ("workloads", "uid 1000"): 1}
+
+    def test_evicted_are_given_out_once(self) -> None:
+        two, _ = admission(2)
+        for number in range(2):
+            two.admit(rank(number), GREEDY, set)
+        two.admit(rank(0, "own"), SMALL, set)
+        two.take_evicted()
+
+        assert two.take_evicted() == []
+
+    def test_places_that_are_not_kept_are_free(self) -> None:
+        one, _ = admission(1)
+        one.admit(rank(0), GREEDY, set)
+        one.keep([])
+
+        assert one.admit(rank(1), GREEDY, set) == rank(1)
+
+
+class TestClaims:
+    def test_labels_of_another_owner_are_not_shared(self) -> None:
+        """The second is exported with the name of its owner as container."""
+        some, refused = admission(4)
+        some.admit(rank(0), SMALL, set)
+
+        assert some.admit(rank(0), GREEDY, set) == rank(0, "uid 65534")
+        assert refused.sums() == {("claimed_labels", "uid 65534"): 1}
+
+    def test_claim_within_a_container_has_no_series_of_its_own(self) -> None:
+        """Two users in one service."""
+        some, _ = admission(4)
+        some.admit(rank(0, "ssh.service"), SMALL, set)
+
+        assert some.admit(rank(0, "ssh.service"), GREEDY, set) is None
+
+    def test_owner_has_one_series_for_processes_with_equal_labels(self) -> None:
+        some, refused = admission(4)
+
+        assert some.admit(rank(0), SMALL, set) == some.admit(rank(0), SMALL, set) == rank(0)
+        assert refused.sums() == {}
+
+    def test_labels_are_free_when_the_series_have_ended(self) -> None:
+        """A job that is restarted by another user."""
+        some, _ = admission(4)
+        some.admit(rank(0), SMALL, set)
+        some.keep([])
+
+        assert some.admit(rank(0), GREEDY, set) == rank(0)
+
+
+class TestBriefWorkloads:
+    def test_last_32_that_ran_briefly_keep_their_series(self) -> None:
+        """A program with another rank every time."""
+        many, refused = admission(256)
+        for number in range(35):
+            many.admit(rank(number), GREEDY, set)
+            many.end(rank(number), set, is_brief=True)
+
+        assert many.take_surplus() == [rank(0), rank(1), rank(2)]
+        assert refused.sums() == {("brief_workloads", "uid 65534"): 3}
+
+    def test_workload_that_lasted_is_kept(self) -> None:
+        """Its rank has crashed at once after a restart."""
+        many, _ = admission(256)
+        many.admit(rank(0), GREEDY, set)
+        many.end(rank(0), set, is_brief=False)
+        for number in range(35):
+            many.admit(rank(number), GREEDY, set)
+            many.end(rank(number), set, is_brief=True)
+
+        assert many.take_surplus() == [rank(1), rank(2)]
+
+    def test_workload_that_runs_again_is_kept(self) -> None:
+        many, _ = admission(256)
+        for number in range(35):
+            many.admit(rank(number), GREEDY, set)
+            many.end(rank(number), lambda: {rank(0), rank(2)}, is_brief=True)
+
+        assert many.take_surplus() == [rank(1)]
+
+    def test_owners_are_counted_apart(self) -> None:
+        many, _ = admission(256)
+        for number in range(35):
+            owner = (GREEDY, SMALL)[number % 2]
+            many.admit(rank(number), owner, set)
+            many.end(rank(number), set, is_brief=True)
+
+        assert many.take_surplus() == []
