@@ -65,6 +65,7 @@ class TestRestart:
         assert after.total(STARTED) > before.total(STARTED)
         assert after.losses() == {}
 
+    @pytest.mark.whole_machine
     @pytest.mark.usefixtures("slowed_job")
     def test_a_stall_that_goes_on_is_exported_at_the_next_tick(self) -> None:
         """Ticks are a second apart: the first is at once, and what the job lost is there at the second."""

@@ -32,6 +32,7 @@ def _lost_ns(account: Account) -> int:
     return sum(accountant.times()[1].lost.values())
 
 
+@pytest.mark.idle_machine
 class TestAheadOfGpu:
     """Each step takes 6 ms on the GPU, and waits for the one before."""
 
