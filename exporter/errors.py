@@ -13,6 +13,19 @@ Others stand beside the code that raises them. Each has a message that names the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+EXIT_CODES: Final[Mapping[str, str]] = {
+    "0": "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work. `explain`: whatever was found. Others: success",
+    "1": "any other error, also standard output that is closed or full",
+    "2": "invalid input: a flag, an environment variable, an address or a value in the file",
+    "3": "this machine lacks something: a privilege, BTF, a library, a history; `check` says what",
+    "130, 143": "SIGINT or SIGTERM ended a command other than `run`",
+    "141": "the reader of standard output has exited, as in `gpu-stall-exporter check | head -1`",
+}
+"""What each exit code of the program means, for the manual page and docs/flags.md."""
+
 
 class ExporterError(Exception):
     """Root of the tree. remedy: a sentence or a command, or empty."""

@@ -8,6 +8,7 @@ from docs.generate.markdown import GENERATED, code, table
 from exporter import config
 from exporter.config.setting import Setting
 from exporter.config.toml_file import ENABLED
+from exporter.errors import EXIT_CODES
 
 
 def flags_page() -> str:
@@ -81,17 +82,7 @@ def _flags_sections() -> Iterator[str]:
         " `dumb`. In a file or a pipe no line is wrapped. A character that the encoding of the output lacks is replaced."
     )
     yield "## Exit codes"
-    yield table(
-        ("code", "meaning"),
-        (
-            ("0", "`run`: stopped by SIGINT or SIGTERM. `check`: `run` would work. `explain`: whatever was found"),
-            ("1", "any other error, also standard output that is closed or full"),
-            ("2", "invalid input: a flag, an environment variable, an address or a value in the file"),
-            ("3", "this machine lacks something: a privilege, BTF, a library, a history; `check` says what"),
-            ("130, 143", "SIGINT or SIGTERM ended a command other than `run`"),
-            ("141", "the reader of standard output has exited, as in `gpu-stall-exporter check | head -1`"),
-        ),
-    )
+    yield table(("code", "meaning"), EXIT_CODES.items())
 
 
 def _flag_row(one: Setting) -> tuple[str, ...]:

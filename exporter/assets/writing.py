@@ -23,7 +23,7 @@ _FILE_BYTES_MAX: Final = 16 << 20
 
 
 class Assets(NamedTuple):
-    """names: paths below the root, sorted. runbook_url: where alerts link to instead of the project's runbook; "" for that."""
+    """names: paths below the root, sorted. runbook_url: the runbook that alerts and boards link to; "" for the project's."""
 
     root: Path
     names: Sequence[str]

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runbook-url",
         metavar="URL",
-        help="page that alerts link to, your copy of alerts/runbook.md [the project's]",
+        help="page that alerts and boards link to, your copy of alerts/runbook.md [the project's]",
     )
     parser.add_argument("--force", action="store_true", help="replace files that exist with other content")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from exporter.config.parsers import choice, in_any_case, readable_file
+from exporter.config.parsers import Choice, in_any_case, readable_file
 from exporter.config.setting import SecretValueError
 from exporter.config.url import http_url
 
@@ -77,32 +77,23 @@ def path_of(signal: str) -> str:
     return f"/v1/{signal}"
 
 
-def protocol(text: str) -> OtlpProtocol:
-    """Raises ValueError, with a hint for gRPC."""
-    if text == "grpc":
-        raise ValueError("gRPC is not supported; want http/protobuf or http/json, usually on port 4318")
-    return choice(OtlpProtocol)(text)
+protocol = Choice(
+    {one.value: one for one in OtlpProtocol},
+    hints={"grpc": "gRPC is not supported; want http/protobuf or http/json, usually on port 4318"},
+)
 
+temporality = Choice({**{one.value: one for one in Temporality}, "lowmemory": Temporality.DELTA})
+"""`lowmemory` is delta here: a delta counter needs no more memory than a cumulative one."""
 
-def temporality(text: str) -> Temporality:
-    """`lowmemory` is delta here: a delta counter needs no more memory than a cumulative one."""
-    if text == "lowmemory":
-        return Temporality.DELTA
-    try:
-        return Temporality(text)
-    except ValueError:
-        raise ValueError("want one of cumulative, delta, lowmemory") from None
-
-
-def aggregation(text: str) -> HistogramForm:
-    """OpenTelemetry's names of histogram aggregations."""
-    forms = {
-        "explicit_bucket_histogram": HistogramForm.EXPLICIT,
-        "base2_exponential_bucket_histogram": HistogramForm.EXPONENTIAL,
-    }
-    if text.lower() not in forms:
-        raise ValueError(f"want one of {', '.join(forms)}")
-    return forms[text.lower()]
+aggregation = in_any_case(
+    Choice(
+        {
+            "explicit_bucket_histogram": HistogramForm.EXPLICIT,
+            "base2_exponential_bucket_histogram": HistogramForm.EXPONENTIAL,
+        }
+    )
+)
+"""OpenTelemetry's names of histogram aggregations."""
 
 
 def headers(text: str) -> Headers:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -103,30 +103,31 @@ def size(text: str) -> int:
     return size_bytes
 
 
-def choice(kind: type[E]) -> Callable[[str], E]:
+class Choice(Generic[T]):
+    """A parser of words, each with its value.
+
+    words: all that are accepted, as messages and completions list them. hints: messages for words that users try in vain.
+    """
+
+    def __init__(self, values: Mapping[str, T], hints: Mapping[str, str] | None = None) -> None:
+        self.words = tuple(values)
+        self._values = values
+        self._hints = hints or {}
+
+    def __call__(self, text: str) -> T:
+        if text not in self._values:
+            raise ValueError(self._hints.get(text, f"want one of {', '.join(self.words)}"))
+        return self._values[text]
+
+
+def choice(kind: type[E]) -> Choice[E]:
     """A parser for the members of an enum."""
-
-    def parse(text: str) -> E:
-        try:
-            return kind(text)
-        except ValueError:
-            raise ValueError(f"want one of {', '.join(kind)}") from None
-
-    return parse
+    return Choice({one.value: one for one in kind})
 
 
-def choice_or_none(kind: type[E], *, none: str) -> Callable[[str], E | None]:
+def choice_or_none(kind: type[E], *, none: str) -> Choice[E | None]:
     """A parser for the members of an enum, and for one more word that stands for None."""
-
-    def parse(text: str) -> E | None:
-        if text == none:
-            return None
-        try:
-            return kind(text)
-        except ValueError:
-            raise ValueError(f"want one of {', '.join((none, *kind))}") from None
-
-    return parse
+    return Choice({none: None, **{one.value: one for one in kind}})
 
 
 def in_any_case(parse: Callable[[str], T]) -> Callable[[str], T]:

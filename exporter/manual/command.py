@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from exporter.config.environment import flag_of, flags
-from exporter.config.parsers import inverted_switch, switch
+from exporter.config.parsers import Choice, inverted_switch, switch
+from exporter.config.setting import Setting
 
 _FILES = ("FILE", "RECORDING")
 
@@ -60,10 +61,16 @@ def _flags(parser: argparse.ArgumentParser) -> tuple[Flag, ...]:
     for action in flags(parser):
         takes_value = action.nargs != 0
         setting = getattr(action, "setting", None)
-        is_switch = setting is not None and setting.parse in (switch, inverted_switch)
-        choices = tuple(map(str, action.choices or (("true", "false") if is_switch and takes_value else ())))
+        choices = tuple(map(str, action.choices or (_words(setting) if setting is not None and takes_value else ())))
         value = action.metavar if isinstance(action.metavar, str) else "|".join(choices)
         is_listed = action.help != argparse.SUPPRESS
         text = (action.help or "").replace("%%", "%") if is_listed else "disable this collector"
         found.append(Flag(f"--{flag_of(action)}", value if takes_value else "", choices, text, is_listed))
     return tuple(found)
+
+
+def _words(setting: Setting) -> tuple[str, ...]:
+    """The words that a setting accepts, if they are a closed set."""
+    if setting.parse in (switch, inverted_switch):
+        return ("true", "false")
+    return setting.parse.words if isinstance(setting.parse, Choice) else ()

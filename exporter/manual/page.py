@@ -6,16 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from exporter import __version__
 from exporter.config.setting import variable_of
+from exporter.errors import EXIT_CODES
 from exporter.manual.command import Command
-
-_EXIT_CODES = {
-    "0": "success",
-    "1": "an error, also standard output that is closed or full",
-    "2": "invalid input: a flag, an environment variable, an address or a value in the file",
-    "3": "this machine lacks something: a privilege, BTF, a library, a history",
-    "130, 143": "SIGINT or SIGTERM ended a command other than run",
-    "141": "the reader of standard output has exited",
-}
 
 
 def man(program: str, commands: Sequence[Command]) -> str:
@@ -56,7 +48,7 @@ def _lines(program: str, commands: Sequence[Command]) -> Iterator[str]:
     variable = variable_of("log.level")
     yield _roff(f"Flags are also environment variables: --log.level is {variable}. A flag overrides it.")
     yield ".SH EXIT STATUS"
-    for code, meaning in _EXIT_CODES.items():
+    for code, meaning in EXIT_CODES.items():
         yield from (".TP", f"\\fB{code}\\fR", _roff(meaning))
     yield ".SH SEE ALSO"
     yield _roff(f"{program} assets writes alert rules, boards, manifests and the documentation to a folder.")

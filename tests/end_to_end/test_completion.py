@@ -41,6 +41,11 @@ class TestBash:
             ("gpu-stall-exporter top --so\t", "$ gpu-stall-exporter top --sort="),
             ("gpu-stall-exporter top --sort=la\t", "$ gpu-stall-exporter top --sort=late"),
             ("gpu-stall-exporter top --sort la\t", "$ gpu-stall-exporter top --sort late"),
+            ("gpu-stall-exporter run --log.level=w\t", "$ gpu-stall-exporter run --log.level=warning"),
+            (
+                "gpu-stall-exporter run --otlp.protocol http/p\t",
+                "$ gpu-stall-exporter run --otlp.protocol http/protobuf",
+            ),
             ("gpu-stall-exporter run --no-collector.nc\t", "$ gpu-stall-exporter run --no-collector.nccl"),
             ("gpu-stall-exporter demo --replay cpu-\t", "$ gpu-stall-exporter demo --replay cpu-"),
             ("gpu-stall-exporter demo strag\t", "$ gpu-stall-exporter demo straggler"),
@@ -66,6 +71,8 @@ class TestFish:
         [
             ("gpu-stall-exporter che", ["check"]),
             ("gpu-stall-exporter top --sort=la", ["--sort=late"]),
+            ("gpu-stall-exporter run --log.level=w", ["--log.level=warning"]),
+            ("gpu-stall-exporter run --otlp.protocol http/", ["http/json", "http/protobuf"]),
             ("gpu-stall-exporter demo strag", ["straggler"]),
             ("gpu-stall-exporter explain --per-p", ["--per-process"]),
         ],
@@ -95,6 +102,11 @@ class TestZsh:
             ("gpu-stall-exporter che\t", "$ gpu-stall-exporter check"),
             ("gpu-stall-exporter top --so\tla\t", "$ gpu-stall-exporter top --sort=late"),
             ("gpu-stall-exporter top --sort=la\t", "$ gpu-stall-exporter top --sort=late"),
+            ("gpu-stall-exporter run --log.level=w\t", "$ gpu-stall-exporter run --log.level=warning"),
+            (
+                "gpu-stall-exporter check --otlp.protocol=http/p\t",
+                "$ gpu-stall-exporter check --otlp.protocol=http/protobuf",
+            ),
             ("gpu-stall-exporter demo strag\t", "$ gpu-stall-exporter demo straggler"),
         ],
     )

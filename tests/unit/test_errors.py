@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.errors import BadInput, ExporterError, KernelRefused
+from exporter.errors import EXIT_CODES, BadInput, ExporterError, KernelRefused, NotPossibleHere
 
 
 class TestOneLine:
@@ -20,3 +20,9 @@ class TestOneLine:
 class TestExitCode:
     def test_user_can_correct_input_but_not_the_machine(self) -> None:
         assert (ExporterError.exit_code, BadInput.exit_code, KernelRefused.exit_code) == (1, 2, 3)
+
+    def test_every_code_has_a_meaning(self) -> None:
+        """The codes of exceptions, success, and those of __main__ for signals and a reader that has exited."""
+        codes = {int(code) for text in EXIT_CODES for code in text.split(", ")}
+
+        assert codes == {0, ExporterError.exit_code, BadInput.exit_code, NotPossibleHere.exit_code, 130, 143, 141}

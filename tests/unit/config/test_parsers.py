@@ -88,6 +88,15 @@ class TestChoices:
         with pytest.raises(ValueError, match=f"^{wanted}$"):
             parse("Red")
 
+    def test_words_are_those_of_the_message(self) -> None:
+        """Completions offer them."""
+        assert parsers.choice_or_none(Colour, none="auto").words == ("auto", "red", "blue")
+
+    def test_word_that_users_try_in_vain_has_a_message_of_its_own(self) -> None:
+        parse = parsers.Choice({"red": 1}, hints={"rouge": "want English"})
+        with pytest.raises(ValueError, match=r"^want English$"):
+            parse("rouge")
+
     def test_case_can_be_ignored(self) -> None:
         assert parsers.in_any_case(parsers.choice(Colour))("Red") is Colour.RED
 

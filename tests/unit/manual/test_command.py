@@ -29,3 +29,21 @@ class TestCommand:
         assert set(found) == set(COMMANDS)
         assert {"--no-collector.nccl", "--collector.nccl", "--log.level"} <= found["run"]
         assert {"--replay", "--duration"} <= found["demo"]
+
+    def test_settings_with_a_closed_set_of_words_have_them_as_choices(self) -> None:
+        """In the order of their messages; what may be anything has none."""
+        (run,) = (one for one in commands(command_parsers()) if one.name == "run")
+        found = {flag.name: flag.choices for flag in run.flags if flag.choices not in ((), ("true", "false"))}
+
+        assert found == {
+            "--probes.attach": ("auto", "session", "multi", "single"),
+            "--probes.launch": ("full", "sampled", "off"),
+            "--probes.returns": ("auto", "always", "never"),
+            "--orchestrator.kind": ("auto", "kubernetes", "kubelet", "ecs", "ecs-agent", "none"),
+            "--otlp.protocol": ("http/json", "http/protobuf"),
+            "--otlp.compression": ("gzip", "none"),
+            "--otlp.temporality": ("cumulative", "delta", "lowmemory"),
+            "--otlp.histograms": ("exponential", "explicit"),
+            "--log.level": ("debug", "info", "warning", "error"),
+            "--log.format": ("logfmt", "json"),
+        }
