@@ -22,10 +22,23 @@ def verdict(manifests: str) -> tuple[bool, list[str]]:
     return done.returncode == 0, done.stdout.splitlines()
 
 
-def templated(values: str, *, release: str = "gpu", chart: Path = CHART) -> subprocess.CompletedProcess[str]:
-    """`helm template` with these values, in the namespace `monitoring`."""
+def templated(
+    values: str, *, release: str = "gpu", chart: Path = CHART, namespace: str = "monitoring"
+) -> subprocess.CompletedProcess[str]:
+    """`helm template` with these values."""
+    return _helm(values, "template", release, chart, f"--namespace={namespace}")
+
+
+def notes(values: str) -> str:
+    """What Helm prints after an installation with these values as the release `gpu`; fails if it refuses them."""
+    done = _helm(values, "install", "gpu", CHART, "--namespace=monitoring", "--dry-run=client")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("\nNOTES:\n")[2]
+
+
+def _helm(values: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [need_partner("helm"), "template", release, chart, "--namespace=monitoring", "--values=-"],
+        [need_partner("helm"), *arguments, "--values=-"],
         input=values,
         capture_output=True,
         text=True,
@@ -34,9 +47,11 @@ def templated(values: str, *, release: str = "gpu", chart: Path = CHART) -> subp
     )
 
 
-def accepted(values: str, *, release: str = "gpu", chart: Path = CHART) -> dict[str, Any]:
+def accepted(
+    values: str, *, release: str = "gpu", chart: Path = CHART, namespace: str = "monitoring"
+) -> dict[str, Any]:
     """Kind -> the object that the chart makes; fails if Helm or Kubernetes refuses anything."""
-    done = templated(values, release=release, chart=chart)
+    done = templated(values, release=release, chart=chart, namespace=namespace)
     assert done.returncode == 0, done.stderr
     taken, said = verdict(done.stdout)
     assert taken, said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conformance.rendered import accepted, at, refusal
+from tests.conformance.rendered import accepted, at, notes, refusal, templated
 from tests.support.chart import CHART, rows
 from tests.support.chart_values import VALUES, Value
 
 RULES = "prometheusRule: {enabled: true}"
+PROJECT = re.compile(r"https?://[^\s\"]+/alerts/runbook\.md")
 EXPECTED_ROWS = {row.name: row for row in rows()}
 
 
@@ -34,6 +36,12 @@ def umbrella(folder: Path, alias: str) -> Path:
 def rules_of(objects: dict[str, Any]) -> list[dict[str, Any]]:
     """All rules, in order."""
     return [rule for group in at(objects, "PrometheusRule /spec/groups") for rule in group["rules"]]
+
+
+def boards_of(values: str) -> dict[str, str]:
+    """Name of a file -> the board that the chart puts into a ConfigMap of its own."""
+    objects = yaml.safe_load_all(templated(values).stdout)
+    return {name: text for one in objects if one["kind"] == "ConfigMap" for name, text in one["data"].items()}
 
 
 def selected_jobs(objects: dict[str, Any]) -> set[str]:
@@ -155,9 +163,23 @@ class TestRunbook:
         assert len(commands) > 5
         assert [line for line in commands if not line.startswith(found)] == []
 
+    def test_boards_lead_to_the_users_own_copy(self) -> None:
+        """From every link, with the heading that it had; nothing else is changed."""
+        every, changed = (
+            boards_of(f"dashboards: {{enabled: true}}\n{own}")
+            for own in ("", "runbookUrl: 'https://wiki.example.com/a?b=1&c=2'")
+        )
+        links = {one for board in changed.values() for one in re.findall(r'"(https?://[^"]*)"', board)}
+
+        assert len(changed) == 7
+        assert links == {"https://wiki.example.com/a?b=1&c=2", "https://wiki.example.com/a?b=1&c=2#causes"}
+        assert {
+            name: PROJECT.sub("https://wiki.example.com/a?b=1&c=2", board) for name, board in every.items()
+        } == changed
+
     def test_they_lead_to_the_users_own_copy(self) -> None:
         """Each to its heading."""
-        objects = accepted("prometheusRule: {enabled: true, runbookUrl: https://wiki.example.com/gpu-stalls}")
+        objects = accepted(f"{RULES}\nrunbookUrl: https://wiki.example.com/gpu-stalls")
         alerts = [rule for rule in rules_of(objects) if "alert" in rule]
         links = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in alerts}
 
@@ -220,6 +242,34 @@ class TestNames:
         message = refusal("service: {enabled: false}\nserviceMonitor: {enabled: true}")
 
         assert "serviceMonitor.enabled needs the Service" in message
+
+    def test_what_belongs_to_no_namespace_has_the_namespace_in_its_name(self) -> None:
+        """Two releases of one name in two namespaces would share it, and Helm refuses the second one."""
+        names = [at(accepted("", release="gpu", namespace=one), "ClusterRole /metadata/name") for one in ("a-b", "b")]
+        binding = accepted("namespaceOverride: gpus")
+
+        assert names == ["gpu-gpu-stall-exporter.a-b", "gpu-gpu-stall-exporter.b"]
+        assert at(binding, "ClusterRoleBinding /metadata/name") == "gpu-gpu-stall-exporter.gpus"
+        assert at(binding, "ClusterRoleBinding /roleRef/name") == at(binding, "ClusterRole /metadata/name")
+        assert at(binding, "ClusterRoleBinding /subjects/0/namespace") == "gpus"
+
+
+class TestNotes:
+    """What Helm prints after an installation."""
+
+    def test_commands_reach_the_pod_of_one_node(self) -> None:
+        """By the labels that select the pods of this release; a DaemonSet's name would reach the pod of any node."""
+        values = "nameOverride: stalls\nnamespaceOverride: gpus"
+        labels = at(accepted(values), "DaemonSet /spec/selector/matchLabels")
+        commands = [line.strip() for line in notes(values).splitlines() if "kubectl --namespace" in line]
+
+        assert labels == {"app.kubernetes.io/name": "stalls", "app.kubernetes.io/instance": "gpu"}
+        assert commands == [
+            "POD=$(kubectl --namespace gpus get pods -l app.kubernetes.io/name=stalls,app.kubernetes.io/instance=gpu"
+            ' --field-selector "spec.nodeName=$NODE" -o name)',
+            'kubectl --namespace gpus exec "$POD" -- gpu-stall-exporter check --web.listen-address=127.0.0.1:0',
+            'kubectl --namespace gpus exec "$POD" -- gpu-stall-exporter explain',
+        ]
 
 
 class TestEveryFieldOfAMonitor:

@@ -83,6 +83,15 @@ def bare(value: Any) -> Any:
     return value
 
 
+def places(manifests: str) -> set[tuple[str, str, str]]:
+    """Kind, namespace and name of each object: what two installations in one cluster must not share."""
+    return {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        for one in yaml.safe_load_all(manifests)
+        if one
+    }
+
+
 class TestWhatIsRefused:
     """Without these tests, acceptance would prove nothing."""
 
@@ -137,6 +146,40 @@ class TestKustomize:
 
         assert verdict(changed)[0], verdict(changed)[1]
         assert changed != by_kustomize(KUSTOMIZE / "overlays" / "node")
+
+    def test_alerts_lead_to_the_users_own_copy_of_the_runbook(self) -> None:
+        """By the address in one place, which is not itself applied; nothing else differs from the overlay it is made of."""
+        own, plain = (
+            objects(by_kustomize(KUSTOMIZE / "overlays" / one)) for one in ("own-runbook", "prometheus-operator")
+        )
+        key = ("PrometheusRule", NAME)
+        annotated = [rule for group in own[key]["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+        links = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in annotated}
+        for group in plain[key]["spec"]["groups"]:
+            for rule in group["rules"]:
+                if "alert" in rule:
+                    rule["annotations"]["runbook_url"] = links[rule["alert"]]
+
+        assert len(links) > 30
+        assert links == {name: f"https://wiki.example.com/gpu-stalls#{name.lower()}" for name in links}
+        assert own == plain
+
+    def test_two_installations_share_nothing(self, tmp_path: Path) -> None:
+        """In another namespace and with a suffix, as docs/deployment.md has it."""
+        one = by_kustomize(KUSTOMIZE / "overlays" / "node")
+        document = {
+            "resources": [os.path.relpath(KUSTOMIZE / "overlays" / "node", tmp_path)],
+            "namespace": "second",
+            "nameSuffix": "-second",
+        }
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+        other = by_kustomize(tmp_path)
+        binding = objects(other)[("ClusterRoleBinding", f"{NAME}-second")]
+
+        assert verdict(other)[0], verdict(other)[1]
+        assert places(one) & places(other) == set()
+        assert binding["roleRef"]["name"] == f"{NAME}-second"
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"{NAME}-second", "namespace": "second"}]
 
     def test_all_components_together_are_taken(self, tmp_path: Path) -> None:
         """None undoes another; that two of them scrape twice is not for the server to say."""
@@ -199,6 +242,17 @@ class TestHelm:
 
         assert objects(one).keys() & objects(other).keys() == set()
 
+    def test_two_releases_of_one_name_in_two_namespaces_share_nothing(self) -> None:
+        """Nor what belongs to no namespace."""
+        values = f"--values={CHART / 'ci' / 'operator.yaml'}"
+        one, other = (
+            output_of(need_partner("helm"), "template", NAME, CHART, f"--namespace={namespace}", values)
+            for namespace in ("team-a", "team-b")
+        )
+
+        assert len(places(one)) > 10
+        assert places(one) & places(other) == set()
+
     def test_a_package_has_no_values_of_tests(self, tmp_path: Path) -> None:
         """But the rules and the boards."""
         output_of(need_partner("helm"), "package", CHART, f"--destination={tmp_path}")
@@ -214,9 +268,14 @@ class TestBoth:
     """Kustomize and Helm."""
 
     def test_they_say_the_same(self) -> None:
-        """Object by object; a namespace is Helm's user's own."""
+        """Object by object; a namespace is Helm's user's own. The chart adds the namespace to names of what belongs to none."""
         expected = objects(by_kustomize(KUSTOMIZE / "overlays" / "prometheus-operator"))
         del expected[("Namespace", NAME)]
+        for kind in ("ClusterRole", "ClusterRoleBinding"):
+            of_cluster = expected.pop((kind, NAME))
+            of_cluster["metadata"]["name"] = f"{NAME}.{NAME}"
+            expected[(kind, f"{NAME}.{NAME}")] = of_cluster
+        expected[("ClusterRoleBinding", f"{NAME}.{NAME}")]["roleRef"]["name"] = f"{NAME}.{NAME}"
         found = objects(by_helm(f"--values={CHART / 'ci' / 'operator.yaml'}"))
 
         assert found.keys() == expected.keys()

@@ -16,9 +16,19 @@
 {{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}
 
+{{- /* The name of what belongs to no namespace. A namespace has no dot in its name, so two releases of one name in two of them share nothing. */}}
+{{- define "gpu-stall-exporter.clusterName" -}}
+{{ include "gpu-stall-exporter.fullname" . }}.{{ include "gpu-stall-exporter.namespace" . }}
+{{- end }}
+
 {{- define "gpu-stall-exporter.selector" -}}
 app.kubernetes.io/name: {{ include "gpu-stall-exporter.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* The same as an argument of `kubectl get pods -l`. */}}
+{{- define "gpu-stall-exporter.query" -}}
+app.kubernetes.io/name={{ include "gpu-stall-exporter.name" . }},app.kubernetes.io/instance={{ .Release.Name }}
 {{- end }}
 
 {{- /* In: a list of the root and of further labels. Later ones replace earlier ones, but never those of the selector. */}}
