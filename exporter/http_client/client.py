@@ -90,7 +90,7 @@ class HttpClient:
         if self._tls:
             if self._proxy:
                 _open_tunnel(stream, _authority(host, port), self._proxy)
-            stream.start_tls(self._tls(), host)
+            stream.start_tls(self._tls(), host.removesuffix("."))  # no certificate has the final dot
 
     def _request(self, method: str, target: str, headers: Mapping[str, str], body_bytes: int) -> h11.Request:
         port = port_of(self._url)

@@ -1,13 +1,11 @@
 """One scrape: GET of an exposition in Prometheus' protobuf format, within bounds of time and size.
 
-A user and password in the URL are sent as basic authentication and never shown. Proxies are those of the environment, but not
-for this machine: a proxy would look for the exporter on itself.
+A user and password in the URL are sent as basic authentication and never shown. Proxies are those of the environment.
 """
 
 from __future__ import annotations
 
 import email.utils
-import ipaddress
 import time
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -94,7 +92,7 @@ def fetch(
 ) -> ScrapedPage:
     """Raises ScrapeFailed, which names the target and the reason. timeout_seconds: from connecting to the last byte."""
     url = urlsplit(target.url)
-    client = HttpClient(url, None if _is_this_machine(url) else proxy_for(url))
+    client = HttpClient(url, proxy_for(url))
     path = url._replace(scheme="", netloc="").geturl()
     headers = {"Accept": _ACCEPT, **({"Authorization": target.authorization} if target.authorization else {})}
     sent_ns = time.monotonic_ns()
@@ -109,14 +107,6 @@ def fetch(
         raise OtherResponse(f"{target.shown}: response larger than {bytes_max >> 20} MiB", remedy=WANTED) from None
     except HttpFailure as error:
         raise ScrapeFailed(f"{target.shown}: {error}", remedy=_REMEDIES.get(type(error), WANTED)) from None
-
-
-def _is_this_machine(url: SplitResult) -> bool:
-    host = url.hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _answered_at(sent_ns: int, date: str) -> Moment:

@@ -1,7 +1,7 @@
 """Builds the programs that check the exporter's output from source: a Collector, Prometheus 3, linters, helm, kustomize and more.
 
-Two are ours: `manifests` is what of Kubernetes' API server looks at an object before it is stored, `compose-file` shows how
-Compose reads a file.
+Three are ours: `manifests` is what of Kubernetes' API server looks at an object before it is stored, `compose-file` shows how
+Compose reads a file, `proxy-rules` which proxy Go's clients use.
 
 In: folders of their names beside this. Their go.mod and go.sum pin every source by version and checksum.
 Out: programs in the user's cache, in folders named after what they were made from, so that nothing is built twice.
@@ -37,6 +37,7 @@ COMMANDS = {
     "helm": ("go", "build", "-ldflags=-s -w", "-o=helm", "helm.sh/helm/v4/cmd/helm"),
     "kustomize": ("go", "build", "-ldflags=-s -w", "-o=kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),
     "manifests": ("go", "build", "-ldflags=-s -w", "-o=manifests", "."),
+    "proxy-rules": ("go", "build", "-ldflags=-s -w", "-o=proxy-rules", "."),
 }
 """Partner -> what makes a program of that name in a copy of the folder of that name."""
 

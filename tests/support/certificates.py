@@ -8,15 +8,16 @@ from pathlib import Path
 
 import trustme
 
-HOSTS = ("127.0.0.1", "localhost")
+HOSTS = ("127.0.0.1", "localhost", "receiver.example")
 
 
 @dataclass(frozen=True)
 class Certificates:
     """Files in PEM.
 
-    authority: has signed all but `untrusted`, which other_authority has signed. server: key and certificate for 127.0.0.1 and
-    localhost. wrong_host: the same for another host. client, client_key: a client's. untrusted, untrusted_key: another client's.
+    authority: has signed all but `untrusted`, which other_authority has signed. server: key and certificate for 127.0.0.1,
+    localhost and receiver.example. wrong_host: the same for another host. client, client_key: a client's. untrusted,
+    untrusted_key: another client's.
     """
 
     authority: Path

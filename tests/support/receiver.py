@@ -35,6 +35,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 LOOPBACK = "127.0.0.1"
+ELSEWHERE = "receiver.example"
+"""A host that only proxy() finds: a request to a loopback address never goes through a proxy."""
+
 PATIENCE_SECONDS = 30
 PROTOBUF = "application/x-protobuf"
 _CHUNK_BYTES = 65536
@@ -341,6 +344,11 @@ class Receiver:
     _server: _Receiver
 
     @property
+    def url_behind_proxy(self) -> str:
+        """The endpoint as a host that only proxy() finds."""
+        return self.url.replace(LOOPBACK, ELSEWHERE)
+
+    @property
     def requests(self) -> list[Request]:
         """All requests so far, in order."""
         with self._server.changed:
@@ -435,7 +443,7 @@ class _ProxyConnection(_Handler):
         self.close_connection = True
         host, _, port = target.rpartition(":")
         try:
-            upstream = socket.create_connection((host, int(port)))
+            upstream = socket.create_connection((LOOPBACK if host.removesuffix(".") == ELSEWHERE else host, int(port)))
         except OSError:
             self.send(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return
@@ -478,7 +486,10 @@ class Proxy:
 
 @contextmanager
 def proxy() -> Iterator[Proxy]:
-    """A forward proxy on a free port of the loopback interface: absolute addresses for http, tunnels for https."""
+    """A forward proxy on a free port of the loopback interface: absolute addresses for http, tunnels for https.
+
+    It finds receivers of this machine under the name ELSEWHERE too.
+    """
     server = _Proxy()
     with _serving(server):
         yield Proxy(f"http://{server.address}", server)
