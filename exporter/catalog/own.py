@@ -208,7 +208,7 @@ REJECTED_POINTS = _own(
     "{point}",
     Kind.COUNTER,
     ("receiver",),
-    "Data points that a receiver reported as rejected in a request it otherwise accepted.",
+    "Data points that a receiver rejected: in a request it otherwise accepted, or alone because they are too large.",
 )
 FORGOTTEN_POINTS = _own(
     "push.forgotten_points",

@@ -20,6 +20,7 @@ from exporter.config.otlp import Target
 from exporter.output.otlp.chain_records import Record
 from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.otlp.retry import Codec, RetryingSender, Stopped
+from exporter.output.otlp.splitting import Splitter
 from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class BatchQueue(Generic[R]):
         self._unsupported_seconds = unsupported_seconds
         self._batch_seconds = batch_seconds
         self._sender = RetryingSender(target, codec, own, signal, catalog.own.RECORD_PUSHES)
+        self._splitter = Splitter(RECORDS_PER_REQUEST)
         self._queue: deque[R] = deque()
         self._lock = threading.Lock()  # guards the queue; held for a moment only
         self._enqueued = threading.Event()
@@ -130,7 +132,8 @@ class BatchQueue(Generic[R]):
     def _push_all(self, retry_until: float) -> PushResult:
         """The worst result of all batches."""
         worst = PushResult(PushOutcome.DELIVERED)
-        while batch := self._take():
+        records_per_request = self._splitter.begin_push()
+        while batch := self._take(records_per_request):
             result = self._export(batch, retry_until)
             if result.is_unsupported:
                 self._pause()
@@ -142,41 +145,46 @@ class BatchQueue(Generic[R]):
         return worst
 
     def _export(self, batch: list[R], retry_until: float) -> PushResult:
-        """One request; counts or requeues its records."""
+        """One request, or parts of it if it is too large; counts or requeues its records. Returns the worst result."""
+        worst = PushResult(PushOutcome.DELIVERED)
         self._in_flight = len(batch)
         try:
-            result = self._sender.send(self._encode(batch), retry_until)
+            for part, result in self._splitter.results(
+                batch, lambda records: self._sender.send(self._encode(records), retry_until)
+            ):
+                worst = max(result, worst, key=lambda one: one.outcome_index)
+                if result.outcome in _UNREAD:
+                    self._requeue_last(batch)
+                    break
+                rejected = min(result.rejected, len(part)) if result.is_accepted else len(part)
+                self._count(DELIVERED, len(part) - rejected)
+                self._count(REJECTED, rejected)
+                self._in_flight -= len(part)
         except Stopped:
-            self._requeue(batch)
+            self._requeue_last(batch)
             raise
         except Exception:  # a defect, which would come again
-            self._count(DROPPED, len(batch))
+            self._count(DROPPED, self._in_flight)
             raise
-        else:
-            if result.outcome in _UNREAD:
-                self._requeue(batch)
-            else:
-                rejected = min(result.rejected, len(batch)) if result.is_accepted else len(batch)
-                self._count(DELIVERED, len(batch) - rejected)
-                self._count(REJECTED, rejected)
-            return result
         finally:
             self._in_flight = 0
+        return worst
 
     def _pause(self) -> None:
         """Reject what is queued and what arrives during the pause."""
         self._paused_until = time.monotonic() + self._unsupported_seconds
-        while batch := self._take():
+        while batch := self._take(RECORDS_PER_REQUEST):
             self._count(REJECTED, len(batch))
 
-    def _take(self) -> list[R]:
-        """Remove the oldest records, at most one request's."""
+    def _take(self, records_max: int) -> list[R]:
+        """Remove the oldest records."""
         with self._lock:
-            return [self._queue.popleft() for _ in range(min(len(self._queue), RECORDS_PER_REQUEST))]
+            return [self._queue.popleft() for _ in range(min(len(self._queue), records_max))]
 
-    def _requeue(self, batch: list[R]) -> None:
+    def _requeue_last(self, batch: list[R]) -> None:
+        """Put back those in flight, which are the last ones of a batch: parts are sent in order."""
         with self._lock:
-            self._queue.extendleft(reversed(batch))
+            self._queue.extendleft(reversed(batch[len(batch) - self._in_flight :]))
         self._drop_oldest()
 
     def _drop_oldest(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
 
@@ -22,6 +22,7 @@ from exporter.output.otlp.deltas import Deltas
 from exporter.output.otlp.points import DataPoint, Form, Origin
 from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.otlp.retry import RetryingSender, compressed, send_once
+from exporter.output.otlp.splitting import Splitter
 from exporter.output.otlp.transport import OtlpTransport
 from exporter.own_metrics.store import OwnMetrics
 
@@ -45,6 +46,7 @@ class MetricExporter:
         self._codec = _codec(receiver.protocol)
         self._form = Form(receiver.temporality is Temporality.DELTA, receiver.histograms is HistogramForm.EXPLICIT)
         self._deltas = Deltas() if self._form.is_delta else None
+        self._splitter = Splitter(points.POINTS_PER_REQUEST)
         self._sender = RetryingSender(receiver, self._codec, own, "pushes", catalog.own.PUSHES)
         self._thread = threading.Thread(target=self._run, name=f"push {receiver.name}", daemon=True)
         for outcome in PushOutcome:
@@ -100,23 +102,27 @@ class MetricExporter:
         if self._deltas:
             wanted = self._deltas.collect(wanted, time_unix_ns)
             self._own.set(catalog.own.FORGOTTEN_POINTS, self._deltas.forgotten, self._receiver.name)
-        worst = PushResult(PushOutcome.DELIVERED)
-        for request in points.requests(wanted):
+
+        def send(request: Sequence[DataPoint]) -> PushResult:
             body: bytes = self._codec.encode(request, time_unix_ns, self._origin, self._form)
-            result = self._sender.send(body, retry_until)
-            if result.is_accepted:
-                self._accepted(request, min(result.rejected, len(request)))
-            worst = max(result, worst, key=lambda one: one.outcome_index)
-            if result.is_retryable:
-                break  # the other requests would wait for the same receiver
+            return self._sender.send(body, retry_until)
+
+        worst = PushResult(PushOutcome.DELIVERED)
+        for request in points.requests(wanted, self._splitter.begin_push()):
+            for part, result in self._splitter.results(request, send):
+                if result.is_accepted or result.rejected:
+                    self._settled(part, min(result.rejected, len(part)))
+                worst = max(result, worst, key=lambda one: one.outcome_index)
+                if result.is_retryable:
+                    return worst  # the other requests would wait for the same receiver
         return worst
 
-    def _accepted(self, request: list[DataPoint], rejected_points: int) -> None:
+    def _settled(self, request: Sequence[DataPoint], rejected_points: int) -> None:
         name = self._receiver.name
         self._own.add(catalog.own.PUSHED_POINTS, len(request) - rejected_points, name)
         self._own.add(catalog.own.REJECTED_POINTS, rejected_points, name)
         if self._deltas:
-            self._deltas.delivered(request)  # a partial success must not be sent again
+            self._deltas.delivered(request)  # what was rejected must not be sent again
 
 
 def _codec(protocol: OtlpProtocol) -> ModuleType:

@@ -104,14 +104,14 @@ def data_points(snapshot: Snapshot, own: Iterable[Family]) -> list[DataPoint]:
     ]
 
 
-def requests(points: Sequence[DataPoint]) -> Iterator[list[DataPoint]]:
+def requests(points: Sequence[DataPoint], points_per_request: int = POINTS_PER_REQUEST) -> Iterator[list[DataPoint]]:
     """Split the points into requests, ordered by resource, then by metric."""
     resources: dict[Identity | None, dict[Metric, list[DataPoint]]] = {}
     for point in points:
         resources.setdefault(point.identity, {}).setdefault(point.metric, []).append(point)
     ordered = [point for metrics in resources.values() for group in metrics.values() for point in group]
-    for begin in range(0, len(ordered), POINTS_PER_REQUEST):
-        yield ordered[begin : begin + POINTS_PER_REQUEST]
+    for begin in range(0, len(ordered), points_per_request):
+        yield ordered[begin : begin + points_per_request]
 
 
 Grouped = Iterator[tuple[Identity | None, Iterator[tuple[Metric, list[DataPoint]]]]]

@@ -1,7 +1,7 @@
 """The result of a request, from its response or failure: whether it was delivered, and whether to retry. Pure.
 
 Source: the OTLP specification, OTLP/HTTP response: success is a 200 with a response message; four statuses may be retried, all
-others and a partial success must not be.
+others and a partial success must not be. Parts of a request that was too large are other requests.
 """
 
 from __future__ import annotations
@@ -20,6 +20,17 @@ MAX_RETRY_AFTER_SECONDS = 3600.0  # a receiver cannot silence an exporter for lo
 _MAX_CHARACTERS = 200
 _RETRYABLE_STATUSES = {429, 502, 503, 504}
 _UNSUPPORTED_STATUSES = {404, 405, 501}
+_CONTENT_TOO_LARGE = 413
+_TOO_LARGE = (
+    "request body too large",  # Go's MaxBytesReader; a Collector answers 400 with it
+    "message larger than max",  # gRPC's RESOURCE_EXHAUSTED, which gateways pass on as 429
+    "message length too large",  # tonic's OUT_OF_RANGE, which gateways pass on as 400
+    "larger than the allowed limit",  # Mimir
+    "entity too large",
+    "payload too large",
+    "content too large",
+)
+"""How receivers with another status than 413 say that a request is too large, in lower case."""
 
 
 class PushOutcome(enum.StrEnum):
@@ -41,6 +52,7 @@ class PushResult(NamedTuple):
     """The result of one request. detail: for the log. rejected: points, log records or spans.
 
     retry_after_seconds: of the header Retry-After, else 0. is_unsupported: the receiver has no endpoint for this signal.
+    is_too_large: rejected for its size, so a smaller request may be accepted.
     """
 
     outcome: PushOutcome
@@ -48,6 +60,7 @@ class PushResult(NamedTuple):
     rejected: int = 0
     retry_after_seconds: float = 0.0
     is_unsupported: bool = False
+    is_too_large: bool = False
 
     @property
     def outcome_index(self) -> int:
@@ -74,6 +87,8 @@ def from_response(
         return PushResult(
             PushOutcome.REDIRECTED, f"status {status} to {_shown(response.headers.get('location', 'nowhere'))}"
         )
+    if _is_too_large(response):
+        return PushResult(PushOutcome.REJECTED, f"status {status}{_quoted(response.body)}", is_too_large=True)
     if status in _RETRYABLE_STATUSES:
         seconds = retry_after_seconds(response.headers.get("retry-after", ""), now or datetime.now(UTC))
         return PushResult(PushOutcome.UNAVAILABLE, f"status {status}{_quoted(response.body)}", 0, seconds)
@@ -116,6 +131,16 @@ def retry_after_seconds(header: str, now: datetime) -> float:
     except (OverflowError, TypeError, ValueError):
         return 0.0
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _is_too_large(response: HttpResponse) -> bool:
+    """By the status, or by the message of an error; not if the same request may be sent again later."""
+    if response.status == _CONTENT_TOO_LARGE:
+        return True
+    if response.status < 400 or "retry-after" in response.headers:
+        return False
+    text = response.body.decode("utf-8", "replace").lower()
+    return any(phrase in text for phrase in _TOO_LARGE)
 
 
 def _shown(text: str) -> str:

@@ -27,6 +27,7 @@ from exporter.output.otlp.chain_records import LogRecord, log_record
 from exporter.output.otlp.response import PushOutcome
 from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
+from tests.support.limited_receiver import CONTENT_TOO_LARGE, unless
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf
 from tests.support.pushing import ORIGIN, own_value, target
 from tests.support.receiver import Entry, Receiver, Request, answer, drop, hang, html, redirect, refused
@@ -205,6 +206,40 @@ class TestDelivered:
         assert [own_value(own, catalog.own.RECORDS, LOGS, fate) for fate in ("delivered", "rejected", "dropped")] == [
             0
         ] * 3
+
+
+class TestTooLarge:
+    """A receiver that refuses large requests."""
+
+    def test_halves_are_delivered_in_order(self) -> None:
+        with running([unless(lambda request: len(numbers_of(request)) > 2)], batch_seconds=BATCH_SECONDS) as (
+            found,
+            run,
+        ):
+            run.enqueue(1, 2, 3, 4)
+            run.awaited("delivered", 4)
+
+            assert sent(found.requests) == [[1, 2, 3, 4], [1, 2], [3, 4]]
+            assert (run.fates(), run.pushes()) == ({"delivered": 4}, {"delivered": 1})
+
+    def test_single_record_that_is_too_large_is_rejected(self) -> None:
+        """The others are delivered."""
+        with running([unless(lambda request: 3 in numbers_of(request))], batch_seconds=BATCH_SECONDS) as (found, run):
+            run.enqueue(1, 2, 3, 4)
+            run.awaited("rejected")
+
+            assert sent(found.requests) == [[1, 2, 3, 4], [1, 2], [3, 4], [3], [4]]
+            assert (run.fates(), run.pushes()) == ({"delivered": 3, "rejected": 1}, {"partial": 1})
+
+    def test_only_what_was_not_read_is_sent_again(self) -> None:
+        """The first half was delivered before the receiver failed."""
+        script = [CONTENT_TOO_LARGE, answer(), answer(503, headers={"Retry-After": "1"}), answer()]
+        with running(script, SHORT, batch_seconds=BATCH_SECONDS) as (found, run):
+            run.enqueue(1, 2, 3, 4)
+            run.awaited("delivered", 4)
+
+            assert sent(found.requests) == [[1, 2, 3, 4], [1, 2], [3, 4], [3, 4]]
+            assert run.fates() == {"delivered": 4}
 
 
 class TestRetry:

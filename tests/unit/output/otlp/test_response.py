@@ -155,6 +155,38 @@ class TestRefused:
         """Such as logs that are sent to a receiver of metrics."""
         assert of_json(status).is_unsupported is is_absent
 
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (413, b""),
+            (400, b"http: request body too large"),
+            (400, b'{"code":3,"message":"http: Request Body Too Large"}'),
+            (429, b'{"code":8,"message":"grpc: received message larger than max (5000000 vs. 4194304)"}'),
+            (400, b"Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes"),
+            (400, b"its message size of 5 bytes is larger than the allowed limit of 4 bytes"),
+            (500, b"\x08\x08\x12\x29grpc: received message larger than max (5 vs. 4)"),
+            (503, b"413 Request Entity Too Large"),
+        ],
+    )
+    def test_receivers_have_several_ways_to_say_too_large(self, status: int, body: bytes) -> None:
+        """The same request would be refused again: it is rejected whatever the status, and may be split."""
+        found = of_json(status, "", body)
+
+        assert (found.outcome, found.is_too_large) == (PushOutcome.REJECTED, True)
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [(400, b"no"), (429, b"too many requests"), (400, b"label value too long"), (200, b"payload too large")],
+    )
+    def test_other_answers_are_not_about_the_size(self, status: int, body: bytes) -> None:
+        assert not of_json(status, "", body).is_too_large
+
+    def test_receiver_that_wants_the_same_request_later_does_not_mean_its_size(self) -> None:
+        """gRPC's RESOURCE_EXHAUSTED with RetryInfo becomes 429 with Retry-After: the specification has it sent again."""
+        found = of_json(429, "", b"message larger than max quota", retry_after="5")
+
+        assert (found.outcome, found.retry_after_seconds) == (PushOutcome.UNAVAILABLE, 5.0)
+
     def test_retry_after_of_a_refusal_is_nothing_to_go_by(self) -> None:
         """It is no reason to send the same again."""
         assert of_json(400, retry_after="5") == PushResult(PushOutcome.REJECTED, "status 400")

@@ -147,14 +147,13 @@ class TestNoRetry:
             (answer(400), "rejected"),
             (answer(401), "rejected"),
             (answer(404), "rejected"),
-            (answer(413), "rejected"),
             (answer(500), "rejected"),
             (answer(501), "rejected"),
             (redirect("http://127.0.0.1:1/v1/metrics"), "redirected"),
             (html(), "not_otlp"),
             (partial(3), "partial"),
         ],
-        ids=["400", "401", "404", "413", "500", "501", "redirect", "page", "partial success"],
+        ids=["400", "401", "404", "500", "501", "redirect", "page", "partial success"],
     )
     def test_there_is_one_request(self, entry: Entry, outcome: str) -> None:
         """A push is counted at its end, so all of its requests have been sent by then."""
