@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,15 @@ READABLE: Final = 0o644
 """Mode of a replaced file that other users may read."""
 
 _PIECE_BYTES: Final = 1 << 20
+
+
+def close(fd: int) -> None:
+    """Closes a file that was only read: nothing is lost when the file system reports an error, as a FUSE that has died does.
+
+    The descriptor is free all the same, and may belong to another file by now: it must not be closed again. Source: close(2).
+    """
+    with suppress(OSError):
+        os.close(fd)
 
 
 def open_regular(path: str | bytes | Path, *, follow_links: bool = False) -> int:
@@ -28,7 +38,7 @@ def open_regular(path: str | bytes | Path, *, follow_links: bool = False) -> int
         _refuse_irregular(os.fstat(handle).st_mode, path)
         return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     finally:
-        os.close(handle)
+        close(handle)
 
 
 def read(path: str | bytes | Path, bytes_max: int, *, follow_links: bool = False) -> bytes:
@@ -37,7 +47,7 @@ def read(path: str | bytes | Path, bytes_max: int, *, follow_links: bool = False
     try:
         content = read_up_to(fd, bytes_max + 1)
     finally:
-        os.close(fd)
+        close(fd)
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"larger than {_spoken(bytes_max)}", os.fsdecode(path))
     return content

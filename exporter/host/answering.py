@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from exporter.files import content
 from exporter.host.child_process import LENGTH, READY
 
 Answering = Callable[[Any], tuple[Any, Sequence[int]]]
@@ -19,13 +19,13 @@ def answer_requests(stream: socket.socket, answer: Answering) -> None:
     with stream, stream.makefile("rb") as requests:
         stream.sendall(READY)
         while head := requests.read(LENGTH.size):
-            content, descriptors = answer(json.loads(requests.read(LENGTH.unpack(head)[0])))
-            message = json.dumps(content).encode()
+            answered, descriptors = answer(json.loads(requests.read(LENGTH.unpack(head)[0])))
+            message = json.dumps(answered).encode()
             first = LENGTH.pack(len(message))
             if descriptors:
                 socket.send_fds(stream, [first], list(descriptors))
                 for fd in descriptors:
-                    os.close(fd)
+                    content.close(fd)
             else:
                 stream.sendall(first)
             stream.sendall(message)

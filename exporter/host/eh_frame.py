@@ -7,13 +7,13 @@ Source: DWARF 5, section 6.4; the Linux Standard Base on .eh_frame and .eh_frame
 
 from __future__ import annotations
 
-import os
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
 from exporter.errors import ExporterError, MalformedElf
+from exporter.files import content
 from exporter.host.bounded_file import BoundedFile
 from exporter.host.elf import ElfFile, LoadSegment, file_offset, read_elf
 from exporter.host.libraries import open_library
@@ -74,7 +74,7 @@ class FrameRules:
     def __exit__(self, *_: object) -> None:
         for file in self._files.values():
             if file is not None:
-                os.close(file.fd)
+                content.close(file.fd)
         self._files.clear()
 
     def at(self, address: int) -> Rule | None:
@@ -105,7 +105,7 @@ class FrameRules:
         try:
             return read_elf(fd)
         except MalformedElf:
-            os.close(fd)
+            content.close(fd)
             return None
 
 

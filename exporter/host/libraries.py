@@ -27,6 +27,7 @@ from exporter.host.processes import Processes, translated
 _OVERLAYFS_MAGIC: Final = 0x794C7630
 _LIBC: Final = ctypes.CDLL(None)
 MOUNTINFO_BYTES_MAX: Final = 4 * 1024 * 1024
+_DEAD: Final = (errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ECONNABORTED)
 _STATFS_BYTES: Final = 256  # struct statfs has 120 on x86_64 and aarch64; its first long is f_type
 
 
@@ -95,7 +96,7 @@ class HeldFile:
 
     def close(self) -> None:
         """Call it once."""
-        os.close(self.fd)
+        content.close(self.fd)
 
     def __enter__(self) -> Self:
         return self
@@ -170,10 +171,14 @@ def open_library(processes: Processes, tgid: int, mapping: Mapping) -> int:
         raise translated(error, tgid, mapping.shown_path) from error
     # Only the inode is compared: maps shows the device of the file system, which on btrfs, and on overlayfs of older
     # kernels, is another number than that of stat(2).
-    if os.fstat(fd).st_ino != mapping.inode:
-        os.close(fd)
-        raise _reason_of_absence(processes, tgid, first)
-    return fd
+    try:
+        if os.fstat(fd).st_ino == mapping.inode:
+            return fd
+    except OSError as error:
+        content.close(fd)
+        raise translated(error, tgid, mapping.shown_path) from error
+    content.close(fd)
+    raise _reason_of_absence(processes, tgid, first)
 
 
 def _reason_of_absence(
@@ -220,9 +225,10 @@ def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLi
     except ProcessGone as error:
         return SkippedLibrary(library, SkipReason.VANISHED, error.one_line())
     except NotPossibleHere as error:
-        return SkippedLibrary(library, SkipReason.DENIED, error.one_line())
+        reason = SkipReason.UNANSWERED if _is_of_dead_file_system(error) else SkipReason.DENIED
+        return SkippedLibrary(library, reason, error.one_line())
     except MalformedElf as error:
-        return SkippedLibrary(library, SkipReason.MALFORMED, f"{library.mapping.shown_path}: {error.one_line()}")
+        return _malformed(library, error)
     return _read(library, fd)
 
 
@@ -256,7 +262,11 @@ def hidden(library: MappedLibrary) -> SkippedLibrary:
 def inspect_file(path: Path, kind: LibraryKind) -> OpenedLibrary | SkippedLibrary:
     """Open and read a library before any process maps it. Raises OSError when there is none at `path`."""
     fd = _open_regular(os.fsencode(path))
-    status = os.fstat(fd)
+    try:
+        status = os.fstat(fd)
+    except OSError:
+        content.close(fd)
+        raise
     mapping = Mapping(0, 0, os.fsencode(path), status.st_dev, status.st_ino, is_deleted=False)
     return _read(MappedLibrary(kind, mapping), fd)
 
@@ -266,5 +276,18 @@ def _read(library: MappedLibrary, fd: int) -> OpenedLibrary | SkippedLibrary:
     try:
         return OpenedLibrary(library, fd, file_id(fd), read_elf(fd))
     except MalformedElf as error:
-        os.close(fd)
-        return SkippedLibrary(library, SkipReason.MALFORMED, f"{library.mapping.shown_path}: {error.one_line()}")
+        content.close(fd)
+        return _malformed(library, error)
+    except BaseException:
+        content.close(fd)
+        raise
+
+
+def _malformed(library: MappedLibrary, error: MalformedElf) -> SkippedLibrary:
+    reason = SkipReason.UNANSWERED if _is_of_dead_file_system(error) else SkipReason.MALFORMED
+    return SkippedLibrary(library, reason, f"{library.mapping.shown_path}: {error.one_line()}")
+
+
+def _is_of_dead_file_system(error: BaseException) -> bool:
+    """A server that has gone, or a disk that has failed, and no file that is wrong."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _DEAD

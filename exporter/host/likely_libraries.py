@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from exporter.errors import NotPossibleHere, ProcessGone
@@ -82,13 +83,31 @@ def python_prefixes(processes: Processes, tgid: int) -> set[str]:
 
 def _in_folders(root: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, LibraryKind]]:
     for pattern in patterns:
-        for folder in islice(root.glob(pattern), FOLDERS_MAX):
+        for folder in islice(_folders(root, PurePath(pattern).parts), FOLDERS_MAX):
             try:
                 with os.scandir(folder) as entries:
                     names = [entry.name for entry in islice(entries, ENTRIES_MAX)]
             except OSError:
                 continue
             yield from _of_names(folder / name for name in names)
+
+
+def _folders(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """As Path.glob(), but what cannot be read is left out: a file system that has died must not hide what lies beside it."""
+    if not parts:
+        if os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir() raises what it does not expect
+            yield folder
+        return
+    part, *rest = parts
+    names = [part]
+    if any(character in part for character in "*?["):
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, ENTRIES_MAX) if fnmatchcase(entry.name, part)]
+        except OSError:
+            return
+    for name in names:
+        yield from _folders(folder / name, rest)
 
 
 def _of_names(paths: Iterable[Path]) -> Iterator[tuple[Path, LibraryKind]]:

@@ -154,9 +154,9 @@ class Reader:
         if self._page:
             self._libc.munmap(self._page, mmap.PAGESIZE)
             self._page = 0
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        opened, self._opened = self._opened, None  # whatever happens, it is not closed twice
+        if opened is not None:
+            opened.close()
 
 
 def _read_pages(fd: int, offsets: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""A file system in user space with the files of a folder, which stops answering when it is wanted.
+"""A file system in user space with the files of a folder, which stops answering, or dies, when it is wanted.
 
 `python -m tests.support.silent_files MOUNTPOINT FOLDER USER`: mounts it for this user id, and prints `ready`. After a line on
 standard input, which is echoed, nothing is answered any more: what reads a file hangs, and no signal ends it.
@@ -88,6 +88,11 @@ class Served:
         self._process.stdin.write("silent\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline() == "silent\n"
+
+    def die(self) -> None:
+        """The program ends and the mount stays, as when it crashes: every request gets an error, that of close(2) too."""
+        self._process.kill()
+        self._process.wait()
 
 
 @contextmanager
