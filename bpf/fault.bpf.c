@@ -3,9 +3,9 @@
  * How long is a tracked thread in a major page fault? That is the request for the page and the sleep, or no sleep if the disk answers at
  * once. Minor faults are not measured.
  * Attach points: tp_btf page_fault_user; the software event PERF_COUNT_SW_PAGE_FAULTS_MAJ, which fires when the page is there, on every
- *   CPU that is online at the start.
+ *   CPU that is online (exporter/kernel/perf_events.py).
  * Maps written: threads, feeding, through the headers below.
- * Dropped: nothing. Without the tracepoint, or on a CPU that came online later, fault time that is no sleep counts as running.
+ * Dropped: nothing. Without the tracepoint, or on a CPU that came online a moment ago, fault time that is no sleep counts as running.
  * Cost: a look-up for each page fault of any task; docs/measurements.md, measured by `make bench`.
  */
 #define DROP_PROGRAM DROP_IN_SCHED

@@ -218,6 +218,7 @@ class Daemon:
         if now >= self._next_liveness_check_at:  # exit events may have been lost
             self._next_liveness_check_at = now + self._config.probes.discovery_interval_seconds
             parts.tracking.begin_liveness_check()
+            self._probing.follow_cpus()
         self._ended.update(parts.tracking.missed_exits())
         parts.tracking.tick(self._ended)
         self._ended.clear()

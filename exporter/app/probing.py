@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from exporter import catalog
 from exporter.app.self_metrics import report_attachments
 from exporter.config.probes import AttachKind
+from exporter.errors import KernelRefused
 from exporter.kernel.abi import EventKind
 from exporter.kernel.events import KernelEvent
 from exporter.kernel.grace_periods import expedited
@@ -108,6 +109,15 @@ class Probing:
         for event in events:
             if event.kind is EventKind.ATTACHMENT_SURPLUS:
                 self._looks.resolve_surplus(event.attachment, event.first)
+
+    def follow_cpus(self) -> None:
+        """Attach to CPUs that have come online; links to one end when it goes offline."""
+        if not self._is_on:
+            return
+        try:
+            self._kernel.follow_cpus()
+        except KernelRefused as error:
+            log.warning("page faults on a CPU are not measured: %s", error.one_line())
 
     def report(self) -> None:
         """What is attached, among the exporter's own metrics."""

@@ -23,6 +23,7 @@ from exporter.kernel.capacities import capacity, machine_bytes
 from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE, KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
+from exporter.kernel.perf_events import PerCpu
 from exporter.kernel.share_rows import TABLES, write_capacities
 from exporter.kernel.thread_rows import IDLE_NS
 
@@ -112,6 +113,7 @@ class Kernel:
     _objects: list[int] = field(default_factory=list)
     _links: list[int] = field(default_factory=list)
     _iterators: dict[str, int] = field(default_factory=dict)
+    _on_cpus: list[PerCpu[int]] = field(default_factory=list)
     _event_fd: int = -1
 
     @property
@@ -155,6 +157,13 @@ class Kernel:
         """Detach the programs with a fixed attach point. Their maps can still be read."""
         while self._links:
             self.libbpf.destroy_link(self._links.pop())
+        while self._on_cpus:
+            self._on_cpus.pop().close()
+
+    def follow_cpus(self) -> None:
+        """Attach what runs at events of a CPU to CPUs that have come online. Raises KernelRefused, once for each of them."""
+        for links in self._on_cpus:
+            links.follow()
 
     def close(self) -> None:
         """Detach and unload."""
@@ -351,13 +360,9 @@ def attach_fixed(kernel: Kernel) -> None:
 
 def _attach_to_event(kernel: Kernel, name: str) -> None:
     """Attach on all CPUs or on none."""
-    links: list[int] = []
-    try:
-        for cpu in perf_events.online_cpus():
-            fd = perf_events.opened(_ON_EVENTS[name], cpu, period=1)
-            links.append(kernel.libbpf.attach_perf_event(kernel.programs[name], name, fd))
-    except KernelRefused:
-        for link in links:
-            kernel.libbpf.destroy_link(link)
-        raise
-    kernel._links.extend(links)
+
+    def attach(cpu: int) -> int:
+        fd = perf_events.opened(_ON_EVENTS[name], cpu, period=1)
+        return kernel.libbpf.attach_perf_event(kernel.programs[name], name, fd)
+
+    kernel._on_cpus.append(PerCpu(attach, kernel.libbpf.destroy_link))

@@ -40,30 +40,37 @@ class Mapped(NamedTuple):
 
 
 class MappingWatch:
-    """Open on every online CPU. The descriptors become readable after a mapping; close() when done.
+    """Open on every CPU that was online at follow_cpus(). The descriptors become readable after a mapping; close() when done.
 
     marks: byte strings, one of which must be in the file's path. Raises KernelRefused if perf_event_open(2) is denied.
     """
 
-    def __init__(self, marks: tuple[bytes, ...], *, online: Path = perf_events.ONLINE) -> None:
+    def __init__(self, marks: tuple[bytes, ...], *, cpus: Path = perf_events.CPUS) -> None:
         self._marks = marks
-        self._rings: list[_Ring] = []
+        self._left: set[Mapped] = set()
         self.lost = 0
-        try:
-            for cpu in perf_events.online_cpus(online):
-                self._rings.append(_Ring(cpu))
-        except BaseException:
-            self.close()
-            raise
+        self._rings = perf_events.PerCpu(_Ring, _Ring.close, cpus)
 
     def filenos(self) -> list[int]:
         """Descriptors for epoll, one per CPU."""
-        return [ring.fd for ring in self._rings]
+        return [ring.fd for ring in self._rings.opened()]
+
+    def follow_cpus(self) -> list[int]:
+        """Open on CPUs that have come online; returns their descriptors for epoll. What was mapped there before is not reported.
+
+        Raises KernelRefused, once for each time a CPU comes online.
+        """
+        self._left |= self._drain()  # a ring goes with its CPU
+        return [ring.fd for ring in self._rings.follow()]
 
     def drain(self) -> set[Mapped]:
         """Mappings of such files since the last call, by processes in the exporter's pid namespace."""
+        found, self._left = self._left | self._drain(), set()
+        return found
+
+    def _drain(self) -> set[Mapped]:
         found: set[Mapped] = set()
-        for ring in self._rings:
+        for ring in self._rings.opened():
             for kind, record in ring.records():
                 if kind == _TYPE_MMAP2:
                     path = record[_FILENAME_OFFSET:].split(b"\0", 1)[0]
@@ -77,8 +84,7 @@ class MappingWatch:
 
     def close(self) -> None:
         """Unmap and close every ring."""
-        while self._rings:
-            self._rings.pop().close()
+        self._rings.close()
 
 
 class _Ring:

@@ -1,6 +1,6 @@
 """Software events of the kernel, opened for all tasks of one CPU: perf_event_open(2), which has no wrapper in Python.
 
-In: an event and its sampling. Out: a file descriptor, or KernelRefused.
+In: an event and its sampling. Out: a file descriptor, or KernelRefused. PerCpu keeps one open on every CPU that is online.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import ctypes
 import os
 import platform
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from exporter.errors import KernelRefused
 
@@ -18,7 +20,9 @@ DUMMY = 9
 MAJOR_FAULTS = 6
 """PERF_COUNT_SW_PAGE_FAULTS_MAJ."""
 
-ONLINE = Path("/sys/devices/system/cpu/online")
+CPUS = Path("/sys/devices/system/cpu")
+
+T = TypeVar("T")
 
 _SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _TYPE_SOFTWARE = 1
@@ -55,5 +59,71 @@ def cpu_numbers(ranges: str) -> list[int]:
     return numbers
 
 
-def online_cpus(path: Path = ONLINE) -> list[int]:
-    return cpu_numbers(path.read_text())
+def online_cpus(cpus: Path = CPUS) -> dict[int, int]:
+    """Number of each online CPU -> which of its times online this is: another number after it was offline, however shortly.
+
+    Source: drivers/base/topology.c makes the folder `topology` when a CPU comes online, and sysfs numbers its folders.
+    """
+    return {number: _made(cpus / f"cpu{number}/topology") for number in cpu_numbers((cpus / "online").read_text())}
+
+
+def _made(folder: Path) -> int:
+    try:
+        return folder.stat().st_ino
+    except OSError:
+        return 0
+
+
+class PerCpu(Generic[T]):
+    """One thing that is open on each online CPU, such as an event: the kernel ends it for good when its CPU goes offline.
+
+    open_one: on a CPU; raises KernelRefused. close_one: also what is on a CPU that has gone. Raises KernelRefused, and leaves
+    nothing open, if it cannot be opened on one of the CPUs that are online now.
+    """
+
+    def __init__(self, open_one: Callable[[int], T], close_one: Callable[[T], None], cpus: Path = CPUS) -> None:
+        self._open_one = open_one
+        self._close_one = close_one
+        self._cpus = cpus
+        self._online: dict[int, int] = {}
+        self._opened: dict[int, T] = {}
+        try:
+            self.follow()
+        except BaseException:
+            self.close()
+            raise
+
+    def follow(self) -> list[T]:
+        """Close what was on CPUs that have gone offline, open on those that have come online; returns the new ones.
+
+        Raises KernelRefused, once for each time a CPU comes online, when all others are open.
+        """
+        online = online_cpus(self._cpus)
+        for cpu in [cpu for cpu, since in self._online.items() if online.get(cpu) != since]:
+            del self._online[cpu]
+            if cpu in self._opened:
+                self._close_one(self._opened.pop(cpu))
+        new, refusal = [], None
+        for cpu in sorted(online.keys() - self._online.keys()):
+            try:
+                self._opened[cpu] = self._open_one(cpu)
+            except KernelRefused as error:
+                if online_cpus(self._cpus).get(cpu) != online[cpu]:
+                    continue  # it went offline in between
+                refusal = error
+            else:
+                new.append(self._opened[cpu])
+            self._online[cpu] = online[cpu]
+        if refusal is not None:
+            raise refusal
+        return new
+
+    def opened(self) -> list[T]:
+        """What is open now, one for each CPU."""
+        return list(self._opened.values())
+
+    def close(self) -> None:
+        """Close everything."""
+        self._online.clear()
+        while self._opened:
+            self._close_one(self._opened.popitem()[1])

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from exporter.errors import ExporterError, MalformedElf, NoAnswer
+from exporter.errors import ExporterError, KernelRefused, MalformedElf, NoAnswer
 from exporter.host.libraries import LibraryKind
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
@@ -166,6 +166,8 @@ class Looks:
         if self._walks and not self.is_first_walk_over.is_set():
             self._end_first_walk()
         if self._clock() >= self._next_walk_at:
+            if self._walk is None and self._watch:
+                _follow_cpus(self._watch, epoll)
             self._step_walk()
 
     def _is_read_alone(self, tgid: int) -> bool:
@@ -294,3 +296,12 @@ class Looks:
             if self._clock() - used_at >= READER_IDLE_SECONDS:
                 self._patient_reader.end()
             self._has_slow.wait(READER_IDLE_SECONDS if wait_seconds is None else max(wait_seconds, COALESCE_SECONDS))
+
+
+def _follow_cpus(watch: MappingWatch, epoll: select.epoll) -> None:
+    """Before a walk, which finds what was mapped on a CPU while nothing reported it."""
+    try:
+        for fd in watch.follow_cpus():
+            epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+    except KernelRefused as error:
+        log.warning("libraries that are mapped on a CPU are found only by scanning /proc: %s", error.one_line())

@@ -26,7 +26,7 @@ TESTED_ELSEWHERE = {
     "kernel/filtered_child.py": "tests/kernel/test_seccomp.py",
     "kernel/libbpf.py": "tests/kernel/test_loading.py",
     "kernel/libbpf_library.py": "tests/kernel/test_loading.py",
-    "kernel/mapping_watch.py": "tests/end_to_end/test_run.py",
+    "kernel/mapping_watch.py": "tests/kernel/test_mapping_watch.py",
     "output/otlp/json_records.py": "tests/contract/test_otlp_records.py",
     "output/otlp/protobuf_body.py": "tests/contract/test_otlp_bodies.py",
     "output/otlp/protobuf_records.py": "tests/contract/test_otlp_records.py",

@@ -16,7 +16,7 @@ from exporter.kernel.abi import Api
 from exporter.kernel.loader import BTF, OBJECTS_DIR
 from exporter.kernel.operations import wanted_symbols
 from tests.faults.injectors import NotPossible, cgroups
-from tests.support import scripted_process
+from tests.support import hotplug, scripted_process
 from tests.support.accounts import compiled
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, tracer
 
@@ -41,6 +41,13 @@ def _possible_here() -> None:
         subprocess.run(["make", "-s", "-C", str(standin.source_dir())], check=True)
     if not (OBJECTS_DIR / "nccl.bpf.o").exists():
         subprocess.run(["make", "-s", "-C", str(ROOT / "bpf")], check=True)
+
+
+@pytest.fixture(scope="module")
+def second_cpu() -> Iterator[None]:
+    """A CPU that can go offline; it is online again at the end."""
+    with hotplug.switchable():
+        yield
 
 
 # A kernel takes 0.1 s to remove a perf event, two of which make a single probe: only what these tests call is probed so.

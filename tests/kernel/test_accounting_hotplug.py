@@ -1,12 +1,11 @@
-"""A CPU goes offline and online: its threads move to another one and their sums hold.
-
-The affinity of every program pinned to that CPU is lost, so no other test may run at the same time.
-"""
+"""A CPU goes offline and online: its threads move to another one and their sums hold, and its page faults are timed again."""
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -17,15 +16,14 @@ from exporter.kernel.abi import ThreadState
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.readings import Accounts
 from exporter.kernel.thread_rows import ThreadRow, signed
-from tests.faults.injectors import NotPossible, cgroups
+from tests.faults.injectors import disk
 from tests.support import accounts
+from tests.support.hotplug import CPU, switch
 from tests.support.traced import Tracer, eventually, only, tracer
 
 pytestmark = pytest.mark.idle_machine
 
 MS = 1_000_000
-CPU = 1
-ONLINE = Path(f"/sys/devices/system/cpu/cpu{CPU}/online")
 ROUNDS = 5
 NAP_US, SPIN_US = 5_000, 20_000
 FOR_EVER = "1000000"
@@ -45,36 +43,6 @@ class Seen(NamedTuple):
     spinner: int
     napper: int
     waiters: list[int]
-
-
-def switch(state: str) -> None:
-    """0: offline; 1: online. Returns when it is done."""
-    try:
-        ONLINE.write_text(state)
-    except OSError as error:
-        pytest.skip(f"needs a CPU that can be switched off: {state} to {ONLINE}: {error.strerror}")
-
-
-@pytest.fixture(scope="module")
-def second_cpu() -> Iterator[None]:
-    """A CPU that can go offline; it is online again at the end."""
-    if not ONLINE.exists():
-        pytest.skip(f"needs a CPU that can be switched off: there is no {ONLINE}")
-    if (groups := _groups_of_cpus()) is not None:
-        pytest.skip(f"{groups} is a cpuset of cgroup v1: it would lose the CPU for good")
-    try:
-        yield
-    finally:
-        ONLINE.write_text("1")
-        assert ONLINE.read_text().strip() == "1"
-
-
-def _groups_of_cpus() -> Path | None:
-    try:
-        root, version = cgroups.hierarchy("cpuset")
-    except NotPossible:
-        return None
-    return next((path for path in root.iterdir() if path.is_dir()), None) if version == 1 else None
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +156,52 @@ def calls_ns(seen: Seen, process: int) -> list[int]:
     """Nanoseconds by state, in all calls of a process that returned."""
     rows = (row.states_ns for key, row in seen.readings[-1].accounts.operations.items() if key.process == process)
     return [sum(column) for column in zip(*rows, strict=True)]
+
+
+class TestFaults:
+    """Page faults on CPU 1 after it was offline: the kernel has ended the event that times them."""
+
+    def test_program_runs_at_major_faults_again(self, second_cpu: None) -> None:
+        """1,024 of them on that CPU; other programs may have a few on the other one."""
+        with tracer() as found, disk.file_of(64 << 20) as pages, counted_runs():
+            switch("0")
+            switch("1")
+            before = runs_of_fault(found, pages)
+            found.kernel.follow_cpus()
+            after = runs_of_fault(found, pages)
+
+        assert before < 100
+        assert after >= 1024
+
+
+@contextmanager
+def counted_runs() -> Iterator[None]:
+    """The kernel counts the runs of programs."""
+    setting = Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = setting.read_text()
+    setting.write_text("1")
+    try:
+        yield
+    finally:
+        setting.write_text(before)
+
+
+def runs_of_fault(found: Tracer, pages: Path) -> int:
+    """Runs of the program while this process reads a file from the disk, page by page, on one CPU."""
+
+    def runs() -> int:
+        fd = found.kernel.libbpf.program_fd(found.kernel.programs["fault_end"])
+        lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
+        return int(only(line.split()[1] for line in lines if line.startswith("run_cnt:")))
+
+    allowed = os.sched_getaffinity(0)
+    disk.forget_pages(pages)
+    os.sched_setaffinity(0, {CPU})
+    try:
+        began_at = runs()
+        with pages.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            content.madvise(mmap.MADV_RANDOM)
+            assert sum(content[at] for at in range(0, len(content), 16 * mmap.PAGESIZE)) >= 0
+        return runs() - began_at
+    finally:
+        os.sched_setaffinity(0, allowed)

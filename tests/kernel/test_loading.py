@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -13,6 +14,13 @@ import gpustall_standin as standin
 from exporter.kernel import loader
 from exporter.kernel.tables import Tables
 from tests.support.traced import Tracer, eventually, tracer
+
+HASH_KINDS = {1, 9}
+"""BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH."""
+PER_CPU_KINDS = {5, 6, 10}
+"""BPF_MAP_TYPE_PERCPU_HASH, BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_LRU_PERCPU_HASH."""
+NO_PREALLOC = 1
+HASH_HEAD_BYTES = 48  # struct htab_elem
 
 
 class TestSubjects:
@@ -52,6 +60,59 @@ class TestSubjects:
             assert any(name.startswith("cuda_") for name in kernel.programs)
         finally:
             kernel.close()
+
+
+class TestPossibleCpus:
+    """A machine may have 128 possible CPUs and two: the kernel keeps values for all of them."""
+
+    def test_memory_of_a_possible_cpu_is_bounded(self) -> None:
+        """12 KiB, so that 128 cost 1.5 MiB: maps with a value per CPU, `cpu_runs`, and spare entries of hash maps.
+
+        Source of the spare ones: prealloc_init() of the kernel's kernel/bpf/hashtab.c.
+        """
+        kernel = loader.load()
+        try:
+            shapes = {name: MapShape.of(one.fd) for name, one in kernel.maps.items()}
+        finally:
+            kernel.close()
+        per_cpu = {name: shape for name, shape in shapes.items() if shape.kind in PER_CPU_KINDS}
+        preallocated = [
+            shape for shape in shapes.values() if shape.kind in HASH_KINDS and not shape.flags & NO_PREALLOC
+        ]
+        size_bytes = (
+            sum(shape.value_bytes * shape.entries for shape in per_cpu.values())
+            + shapes["cpu_runs"].value_bytes
+            + sum(shape.key_bytes + shape.value_bytes + HASH_HEAD_BYTES for shape in preallocated)
+        )
+
+        assert {shape.entries for shape in per_cpu.values()} == {1}
+        assert size_bytes <= 12 << 10
+
+    def test_as_many_as_a_kernel_can_have(self) -> None:
+        """8,192 on x86-64; all of their rows can be read."""
+        kernel = loader.load(capacities={"cpu_runs": 8192})
+        try:
+            assert sum(1 for _ in kernel.maps["cpu_runs"].items()) == 8192
+        finally:
+            kernel.close()
+
+
+class MapShape(NamedTuple):
+    """What /proc says of a map. kind: of enum bpf_map_type."""
+
+    kind: int
+    key_bytes: int
+    value_bytes: int
+    entries: int
+    flags: int
+
+    @classmethod
+    def of(cls, fd: int) -> MapShape:
+        """That of a descriptor of this process."""
+        lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        names = ("map_type", "key_size", "value_size", "max_entries", "map_flags")
+        return cls(*(int(fields[name].strip(), 0) for name in names))
 
 
 class TestPidNamespace:

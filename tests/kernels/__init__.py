@@ -15,6 +15,7 @@ TESTS = (
     "tests/kernel/test_nccl.py",
     "tests/kernel/test_late_start.py",
     "tests/kernel/test_mapped_files.py",
+    "tests/kernel/test_mapping_watch.py",
     "tests/kernel/test_stacks.py",
     "tests/kernel/test_one_call_once.py",
     "tests/kernel/test_seccomp.py",

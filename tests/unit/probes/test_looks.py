@@ -36,6 +36,10 @@ class FakeWatch:
         self.fresh.add(Mapped(tgid, inode, PATH.encode()))
         os.eventfd_write(self.fd, 1)
 
+    def follow_cpus(self) -> list[int]:
+        """One CPU, which stays."""
+        return []
+
     def drain(self) -> set[Mapped]:
         fresh, self.fresh = self.fresh, set()
         return fresh
