@@ -10,6 +10,19 @@
 #include "lib/kernel.bpf.h"
 #include "abi/mapping.h"
 
+/* When the content or the metadata of a file has last changed, in nanoseconds; the member's name depends on the kernel. */
+static u64 changed_ns(struct inode *inode)
+{
+	struct inode___before_6_11 *since_6_6 = (void *)inode;
+	struct inode___before_6_6 *older = (void *)inode;
+
+	if (bpf_core_field_exists(inode->i_ctime_sec))
+		return BPF_CORE_READ(inode, i_ctime_sec) * SECOND_NS + BPF_CORE_READ(inode, i_ctime_nsec);
+	if (bpf_core_field_exists(since_6_6->__i_ctime))
+		return BPF_CORE_READ(since_6_6, __i_ctime.tv_sec) * SECOND_NS + BPF_CORE_READ(since_6_6, __i_ctime.tv_nsec);
+	return BPF_CORE_READ(older, i_ctime.tv_sec) * SECOND_NS + BPF_CORE_READ(older, i_ctime.tv_nsec);
+}
+
 SEC("iter/task_vma")
 int mappings_read(struct bpf_iter__task_vma *context)
 {
@@ -33,6 +46,8 @@ int mappings_read(struct bpf_iter__task_vma *context)
 		.end = vma->vm_end,
 		.address = (u64)inode,
 		.inode = inode->i_ino,
+		.size_bytes = BPF_CORE_READ(inode, i_size),
+		.changed_ns = changed_ns(inode),
 		.generation = inode->i_generation,
 		.device = inode->i_sb->s_dev,
 		.is_own = is_own,

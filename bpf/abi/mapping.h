@@ -11,6 +11,8 @@ struct mapping_row {
 	__u64 end;
 	__u64 address; /* of the kernel's inode, which a uprobe is bound to; unique as long as the inode is held */
 	__u64 inode;
+	__u64 size_bytes;
+	__u64 changed_ns; /* last change of content or metadata, time of day */
 	__u32 generation; /* of the inode number, on file systems that have one */
 	__u32 device;	  /* the kernel's number */
 	__u16 is_own;	  /* of the reading process, or of a child of it */

@@ -20,6 +20,8 @@ typedef __u8 u8;
 typedef __s64 s64;
 typedef __s32 s32;
 
+#define SECOND_NS 1000000000ULL
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct {
@@ -66,6 +68,22 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
+	s64 i_size;
+	s64 i_ctime_sec; /* 6.11 */
+	u32 i_ctime_nsec;
+};
+
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+};
+
+struct inode___before_6_11 { /* and since 6.6 */
+	struct timespec64 __i_ctime;
+};
+
+struct inode___before_6_6 {
+	struct timespec64 i_ctime;
 };
 
 struct pipe_inode_info {

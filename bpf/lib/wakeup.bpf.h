@@ -265,8 +265,6 @@ static __always_inline enum waker waker_kind(const struct thread *sleeper, const
 												     WAKER_THREAD;
 }
 
-#define SECOND_NS 1000000000ULL
-
 /* A second counts as ahead if the step threads waited for the thread at most a quarter as often as they gave it work. */
 static __always_inline void wakeup_end_second(struct account *account, u32 second)
 {

@@ -39,15 +39,20 @@ def report_attachments(own: OwnMetrics, discovery: Discovery) -> None:
     """Library files and functions that are probed, and those that could not be."""
     files: dict[tuple[str, ...], float] = {}
     functions: dict[tuple[str, ...], float] = {}
+    unguarded: dict[tuple[str, ...], float] = {}
     for probed in discovery.probed():
         assert probed.attachment is not None  # noqa: S101 - that is what probed() selects
         api = API_LABEL[probed.api]
         kind = (api, probed.attachment.kind_label)
         files[kind] = files.get(kind, 0) + 1
         functions[api,] = functions.get((api,), 0) + len(probed.attachment.functions)
+        unguarded[api,] = unguarded.get((api,), 0) + (probed.lease is None)
     own.set(catalog.own.UNREADABLE_PROCESSES, discovery.unreadable_processes)
     own.replace(catalog.own.ATTACHMENTS, files)
     own.replace(catalog.own.ATTACHED_FUNCTIONS, functions)
+    own.replace(catalog.own.UNGUARDED_LIBRARIES, unguarded)
+    changed: dict[tuple[str, ...], float] = dict(discovery.changed)
+    own.replace(catalog.own.CHANGED_LIBRARIES, changed)
     failures: dict[tuple[str, ...], float] = dict(discovery.failures)
     own.replace(catalog.own.ATTACH_FAILURES, failures)
     surplus: dict[tuple[str, ...], float] = dict(discovery.surplus)

@@ -67,8 +67,24 @@ ATTACH_FAILURES = _own(
     Kind.COUNTER,
     ("library", "reason"),
     "Library files that could not be probed, by reason: malformed, denied, vanished, hidden behind a later copy on"
-    " an overlay, refused by the kernel, frozen (loaded after startup, with --probes.attach-once), without a wanted symbol,"
-    " beyond its owner's share, on a user's file system, or unanswered.",
+    " an overlay, refused by the kernel, frozen (loaded later, with --probes.attach-once), without a symbol, open for"
+    " writing, beyond its owner's share, on a user's file system, or unanswered.",
+)
+CHANGED_LIBRARIES = _own(
+    "changed_libraries",
+    "{library}",
+    Kind.COUNTER,
+    ("library",),
+    "Probed library files that were written to: their probes were removed, and calls are not counted until the file is probed"
+    " again.",
+)
+UNGUARDED_LIBRARIES = _own(
+    "unguarded_libraries",
+    "{library}",
+    Kind.GAUGE,
+    ("library",),
+    "Probed library files that cannot be leased, on a network file system or without CAP_LEASE: a program that overwrites"
+    " one does not wait until its probes are removed.",
 )
 SURPLUS_ATTACHMENTS = _own(
     "surplus_attachments",
@@ -288,6 +304,8 @@ EXPORTER_METRICS = (
     ATTACHMENTS,
     ATTACHED_FUNCTIONS,
     ATTACH_FAILURES,
+    CHANGED_LIBRARIES,
+    UNGUARDED_LIBRARIES,
     SURPLUS_ATTACHMENTS,
     UNANSWERED_READS,
     UNREADABLE_PROCESSES,

@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
                         "no library was probed at startup, and --probes.attach-once allows none later: start the jobs"
                         " first, then restart the exporter"
                     )
-                daemon.discovery.freeze()
                 privileges.drop_after_attaching(with_network_namespaces=settings.collectors.network_namespaces)
+                daemon.discovery.freeze()
             daemon.run()
     log.info("stopped, all probes removed")
     return 0

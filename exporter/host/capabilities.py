@@ -23,6 +23,7 @@ class Capability(enum.IntEnum):
     DAC_READ_SEARCH = 2
     SYS_PTRACE = 19
     SYS_ADMIN = 21
+    LEASE = 28
     PERFMON = 38
     BPF = 39
     CHECKPOINT_RESTORE = 40

@@ -50,6 +50,7 @@ class SkipReason(enum.Enum):
     USER_FILE_SYSTEM = (
         "user_file_system"  # a user serves its file system, and could stop the kernel in the middle of a probe
     )
+    WRITTEN = "written"  # it is open for writing: its functions may lie elsewhere soon
     FROZEN = "frozen"  # it appeared after the start, and nothing may be attached any more
     SHARE = "share"  # its owner has used up its share of probed files
 
@@ -88,11 +89,12 @@ class MappedLibrary:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """A descriptor that is open until close(). A context manager."""
+    """A descriptor that is open until close(). A context manager. file_system: its magic number."""
 
     library: MappedLibrary
     fd: int
     file_id: FileId
+    file_system: int
 
     def close(self) -> None:
         """Call it once."""
@@ -199,23 +201,23 @@ def _open_regular(path: bytes) -> int:
         raise
 
 
-def file_id(fd: int) -> FileId:
+def file_id(fd: int, file_system: int) -> FileId:
     """The identity of an open file. Raises MalformedElf when the descriptor is not open."""
     try:
         status = os.fstat(fd)
     except OSError as error:
         raise MalformedElf(f"cannot stat descriptor {fd}: {error.strerror}") from error
-    if _is_on_overlayfs(fd):
+    if file_system == _OVERLAYFS_MAGIC:
         return FileId(0, status.st_ino, status.st_ctime_ns)
     return FileId(status.st_dev, status.st_ino, 0)
 
 
-def _is_on_overlayfs(fd: int) -> bool:
-    """os.fstatvfs() does not return f_type; fstatfs(2) does."""
+def file_system_of(fd: int) -> int:
+    """Its magic number, 0 if it is unknown. os.fstatvfs() does not return f_type; fstatfs(2) does."""
     buffer = ctypes.create_string_buffer(_STATFS_BYTES)
     if _LIBC.fstatfs(ctypes.c_int(fd), buffer) != 0:
-        return False
-    return int.from_bytes(buffer.raw[: ctypes.sizeof(ctypes.c_long)], "little") == _OVERLAYFS_MAGIC
+        return 0
+    return int.from_bytes(buffer.raw[: ctypes.sizeof(ctypes.c_long)], "little")
 
 
 def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLibrary | SkippedLibrary:
@@ -274,7 +276,8 @@ def inspect_file(path: Path, kind: LibraryKind) -> OpenedLibrary | SkippedLibrar
 def _read(library: MappedLibrary, fd: int) -> OpenedLibrary | SkippedLibrary:
     """Takes ownership of `fd`."""
     try:
-        return OpenedLibrary(library, fd, file_id(fd), read_elf(fd))
+        file_system = file_system_of(fd)
+        return OpenedLibrary(library, fd, file_id(fd, file_system), file_system, read_elf(fd))
     except MalformedElf as error:
         content.close(fd)
         return _malformed(library, error)

@@ -56,6 +56,11 @@ NEEDS = (
         "/proc/PID/map_files, which leads to libraries that were deleted or replaced while in use",
         "such libraries are not probed",
     ),
+    Need(
+        Capability.LEASE,
+        "leases of probed libraries of other users: a program that overwrites one waits until the probes are removed",
+        "a job whose library is overwritten in place, not replaced, may crash at its next start",
+    ),
 )
 
 

@@ -55,6 +55,16 @@ class Processes:
         """Command, state, parent and start time. The command may hold spaces, parentheses and newlines."""
         return parse_stat(tgid, self.read(tgid, "stat", STAT_BYTES_MAX))
 
+    def is_alive(self, tgid: int) -> bool:
+        """Whether it has not ended, or its end was not waited for yet."""
+        try:
+            self.stat(tgid)
+        except ProcessGone:
+            return False
+        except NotPossibleHere:
+            pass  # it exists, and is of another user
+        return True
+
     def start_time_ticks(self, tgid: int) -> int:
         """When the process started, in clock ticks since boot."""
         return self.stat(tgid).start_time_ticks

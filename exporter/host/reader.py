@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -28,6 +29,7 @@ from exporter.host.reader_documents import (
     list_of,
     mapping_of,
     number_of,
+    offsets_of,
     rule_of,
     text_of,
 )
@@ -107,6 +109,21 @@ class TenantReader:
     def inspect_file(self, path: Path, kind: LibraryKind, symbols: Collection[str]) -> ExaminedLibrary | SkippedLibrary:
         """A file that no process has mapped yet. Raises MalformedElf, NoAnswer when it cannot be read."""
         return self._ask_examined(symbols, "inspect_file", str(path), kind.value)
+
+    def read_again(self, found: ExaminedLibrary, symbols: Collection[str]) -> ExaminedLibrary:
+        """The library that was examined last, as it is now, with the same descriptor. Raises MalformedElf, NoAnswer."""
+        wanted = frozenset(symbols)
+
+        def form(document: Any) -> ExaminedLibrary:
+            build, size_bytes, offsets = list_of(document)
+            return replace(
+                found,
+                build=text_of(build),
+                size_bytes=number_of(size_bytes),
+                offsets=offsets_of(offsets, wanted),
+            )
+
+        return self._ask(form, "read_again", sorted(wanted))
 
     def release(self) -> None:
         """Let the reader close the library that it has examined last: an open file keeps its file system mounted."""

@@ -83,6 +83,7 @@ def document_of_opened(
     return {
         "library": library,
         "file": list(found.file_id),
+        "file_system": found.file_system,
         "build": build,
         "size_bytes": found.elf.size_bytes,
         "offsets": dict(offsets),
@@ -96,19 +97,28 @@ def examined_of(document: Any, descriptors: list[int], wanted: frozenset[str]) -
     library = library_of(answer["library"])
     if "reason" in answer:
         return SkippedLibrary(library, SkipReason(answer["reason"]), text_of(answer["detail"]))
-    offsets = {name: number_of(offset) for name, offset in mapping_of(answer["offsets"]).items()}
-    if not offsets.keys() <= wanted or len(descriptors) != 1:
-        raise ValueError("other functions than those of the request")
+    offsets = offsets_of(answer["offsets"], wanted)
+    if len(descriptors) != 1:
+        raise ValueError("other descriptors than that of the library")
     device, inode, changed_ns = map(number_of, list_of(answer["file"]))
     return ExaminedLibrary(
         library,
         descriptors[0],
         FileId(device, inode, changed_ns),
+        number_of(answer["file_system"]),
         text_of(answer["build"]),
         number_of(answer["size_bytes"]),
         offsets,
         number_of(answer["page"]),
     )
+
+
+def offsets_of(document: Any, wanted: frozenset[str]) -> dict[str, int]:
+    """wanted: names of functions in the request. Raises ValueError."""
+    offsets = {name: number_of(offset) for name, offset in mapping_of(document).items()}
+    if not offsets.keys() <= wanted:
+        raise ValueError("other functions than those of the request")
+    return offsets
 
 
 def rule_of(document: Any) -> Rule | None:

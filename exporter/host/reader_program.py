@@ -23,6 +23,7 @@ from exporter.host import capabilities, libraries
 from exporter.host.answering import answer_requests
 from exporter.host.capabilities import READING
 from exporter.host.eh_frame import FrameRules
+from exporter.host.elf import read_elf
 from exporter.host.libraries import LibraryKind, OpenedLibrary, SkippedLibrary
 from exporter.host.likely_libraries import in_root, of_python, python_prefixes
 from exporter.host.processes import Processes
@@ -87,6 +88,15 @@ class Reader:
 
     def do_inspect_file(self, path: str, kind: str, symbols: Sequence[str]) -> tuple[Any, Sequence[int]]:
         return self._hold(libraries.inspect_file(Path(path), LibraryKind(kind)), symbols)
+
+    def do_read_again(self, symbols: Sequence[str]) -> tuple[Any, Sequence[int]]:
+        """[build, size, file offset of each function found] of the library that is open."""
+        if self._opened is None:
+            raise ValueError("no library is open")
+        elf = read_elf(self._opened.fd)
+        offsets = elf.symbol_offsets(symbols)
+        _read_pages(self._opened.fd, offsets.values())
+        return [elf.build(), elf.size_bytes, dict(offsets)], ()
 
     def do_release(self) -> tuple[Any, Sequence[int]]:
         self._release()

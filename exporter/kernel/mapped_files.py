@@ -33,6 +33,20 @@ class RealFile(NamedTuple):
     is_in_user_namespace: bool = False
 
 
+class FileStamp(NamedTuple):
+    """Differs after a file was written to. changed_ns: last change of content or metadata, time of day."""
+
+    size_bytes: int
+    changed_ns: int
+
+
+class MappedFile(NamedTuple):
+    """A file, and what it was when its mapping was read."""
+
+    file: RealFile
+    stamp: FileStamp
+
+
 Range = tuple[int, int]  # first address of a mapping, and first address behind it
 
 
@@ -47,7 +61,7 @@ class MappedFiles:
             rows = []
         self.is_possible = bool(rows) and all(is_own for _, _, is_own in rows)
 
-    def of_process(self, tgid: int) -> dict[Range, RealFile]:
+    def of_process(self, tgid: int) -> dict[Range, MappedFile]:
         """The files of a process's executable mappings; empty if it has ended."""
         if not self.is_possible:
             return {}
@@ -56,12 +70,12 @@ class MappedFiles:
         except KernelRefused:
             return {}
 
-    def at(self, tgid: int, address: int) -> RealFile | None:
+    def at(self, tgid: int, address: int) -> MappedFile | None:
         """The file that the exporter, or a child of it, has mapped at an address; None if it is unknown."""
         return next((file for (first, end), file in self.of_process(tgid).items() if first <= address < end), None)
 
 
-def rows_of(written: bytes) -> list[tuple[Range, RealFile, bool]]:
+def rows_of(written: bytes) -> list[tuple[Range, MappedFile, bool]]:
     """Address range, file, and whether it is of the reading process, for each row of output."""
     rows = []
     for (
@@ -69,6 +83,8 @@ def rows_of(written: bytes) -> list[tuple[Range, RealFile, bool]]:
         end,
         address,
         inode,
+        size_bytes,
+        changed_ns,
         generation,
         device,
         is_own,
@@ -76,5 +92,5 @@ def rows_of(written: bytes) -> list[tuple[Range, RealFile, bool]]:
         magic,
     ) in abi.MAPPING_ROW.iter_unpack(written):
         file = RealFile(address, inode, generation, device, magic, bool(is_in_user_namespace))
-        rows.append(((start, end), file, bool(is_own)))
+        rows.append(((start, end), MappedFile(file, FileStamp(size_bytes, changed_ns)), bool(is_own)))
     return rows

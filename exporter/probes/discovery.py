@@ -4,6 +4,7 @@ In: a loaded Kernel, /proc, a reader of what belongs to tenants. Out: attachment
 A file is what a uprobe is bound to: the inode below every overlay, which the kernel names (kernel/mapped_files.py). Where it
 cannot, files are distinguished by stat(2), and a surplus attachment is found by its calls (resolve_surplus()).
 Looks (looks.py) decides which process is looked at when. A file that no process mapped during two whole walks is detached.
+Files that were not known before are probed, and guarded, by new_files.py.
 """
 
 from __future__ import annotations
@@ -16,23 +17,26 @@ from pathlib import Path
 
 from exporter.config.probes import AttachKind
 from exporter.errors import ExporterError, NoAnswer
+from exporter.host.leases import Lease, NoLease
 from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import Kernel
-from exporter.kernel.mapped_files import MappedFiles, RealFile
+from exporter.kernel.mapped_files import MappedFile, MappedFiles
 from exporter.probes.file_prober import API_OF, FileProber, MappingKey, Probed
 from exporter.probes.file_shares import FILES_OF_ANY_OWNER, FileShares
 from exporter.probes.known_files import KnownFiles
 from exporter.probes.library_opener import LibraryOpener
+from exporter.probes.new_files import EXPECTED_SECONDS, NewFile, NewFiles
 
 log = logging.getLogger(__name__)
 
 MAX_EXPECTED = 128
-EXPECTED_SECONDS = 180.0
-"""Three times as long as it takes LibrarySearch to find a file again."""
+
+_PASSING = frozenset({SkipReason.SHARE, SkipReason.VANISHED, SkipReason.WRITTEN})
+"""Reasons that may not hold at the next walk."""
 
 Owner = str
 """Who answers for a process; see workloads/owner.py."""
@@ -67,6 +71,7 @@ class Discovery:
         self._opener = LibraryOpener(processes, MappedFiles(kernel))
         self._lock = threading.RLock()
         self._files = KnownFiles(shares or FileShares())
+        self._new_files = NewFiles(self._files, self._prober, self._lock, lambda: self._is_enabled, clock)
         self._is_enabled = True
         self._is_frozen = False
         self.unreadable_processes = 0
@@ -86,8 +91,13 @@ class Discovery:
         """Attachments whose calls another one counted, by library."""
         return dict(self._files.surplus)
 
+    @property
+    def changed(self) -> Mapping[tuple[str, ...], int]:
+        """Probed files that were written to, by library."""
+        return dict(self._files.changed)
+
     def is_attached(self, device: int, inode: int, generation: int) -> bool:
-        """Whether probes are on the file of this mapping, as the kernel names it: no look is needed."""
+        """Whether probes are on the file of this mapping, as the kernel names it, and it is guarded: no look is needed."""
         return (device, inode, generation) in self._files.attached
 
     @property
@@ -100,8 +110,9 @@ class Discovery:
         self._is_enabled = False
 
     def freeze(self) -> None:
-        """Keep what is attached, and attach nothing from now on."""
+        """Keep what is attached, and attach nothing from now on. What removes it has the capabilities of the caller."""
         self._is_frozen = True
+        self._new_files.change_thread()
 
     def begin_walk(self) -> None:
         """A walk through all processes begins; see proc_walk.py."""
@@ -113,6 +124,12 @@ class Discovery:
         with self._lock:
             if not self._is_frozen:  # what is detached would not come back
                 self._files.detach_unused(self._clock(), not_read)
+
+    def detach_unguarded(self) -> None:
+        """Call it once a second: detach files that cannot be leased, if all processes that mapped them have ended."""
+        with self._lock:
+            if not self._is_frozen:
+                self._files.detach_unguarded(self._clock(), self._processes.is_alive)
 
     def look_at(self, tgid: int, reader: TenantReader) -> Iterator[None]:
         """Attach to the libraries of one process that are not known yet, one in each step. Raises NoAnswer."""
@@ -162,7 +179,7 @@ class Discovery:
         return self._is_enabled and not self._is_frozen and self._only_in is None and not is_single
 
     def prepare(self, tgid: int, path: Path, kind: LibraryKind, reader: TenantReader) -> None:
-        """Probe a library that lies where a process may map it at any time, for EXPECTED_SECONDS.
+        """Probe a library that lies where a process may map it at any time, for EXPECTED_SECONDS, if it can be leased.
 
         tgid: the process in whose root directory it lies. Raises NoAnswer, MalformedElf.
         """
@@ -173,22 +190,22 @@ class Discovery:
             return
         with found:
             own = self._opener.real_file(reader, found)
-            identity = own or found.file_id
+            identity = own.file if own else found.file_id
+            owner = self._owner_of(tgid)
             with self._lock:
                 file = self._files.get(identity)
-                owner = self._owner_of(tgid)
-                if (
+                is_wanted = (
                     file is None
                     and self._is_enabled
-                    and found.offsets
+                    and bool(found.offsets)
                     and self._has_room_for_expected(owner)
                     and self._files.shares.may_take(owner)
-                    and not self._opener.is_of_user(tgid, found.library, own)
-                ):
-                    file = self._prober.probe(found)
-                    self._files.add(file, owner, {identity})
-                if file is not None:
-                    file.expected_until = self._clock() + EXPECTED_SECONDS
+                    and not self._opener.is_of_user(tgid, found.library, own.file if own else None)
+                )
+            if is_wanted and isinstance(lease := self._new_files.lease_of(found, own), Lease):
+                file = self._new_files.probe(NewFile(0, found, owner, {identity}, own), lease, reader)
+            if file is not None and (file.lease is not None or file.attachment is None):
+                file.expected_until = self._clock() + EXPECTED_SECONDS
         reader.release()
 
     def _has_room_for_expected(self, owner: Owner) -> bool:
@@ -196,25 +213,30 @@ class Discovery:
         owners = [file.owner for file in self._files.all() if file.expected_until > 0.0]
         return owners.count(owner) < max(MAX_EXPECTED - len(owners), FILES_OF_ANY_OWNER)
 
-    def _meet(self, tgid: int, library: MappedLibrary, real: RealFile | None, reader: TenantReader) -> None:
-        """real: the file that is mapped, where the kernel identifies it."""
-        met = real or _key(library)
+    def _meet(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None, reader: TenantReader) -> None:
+        """mapped: the file, where the kernel identifies it."""
         with self._lock:
-            file = self._files.get(met)
-            if file is not None:
-                self._files.use(file, (library.mapping.inode, library.mapping.path))
+            file = self._files.get(mapped.file if mapped else _key(library))
+            if file is not None and not self._files.forget_changed(file, mapped.stamp if mapped else None):
+                self._files.use(file, (library.mapping.inode, library.mapping.path), tgid)
                 return
-            refusal = self._refusal(tgid, library, real)
+            refusal = self._refusal(tgid, library, mapped)
         if refusal is None:
             symbols = self._prober.symbols_of(library.kind)
-            self._examine(tgid, self._opener.open(tgid, library, real, symbols, reader=reader), real, reader)
+            real = mapped.file if mapped else None
+            self._examine(tgid, self._opener.open(tgid, library, real, symbols, reader=reader), mapped, reader)
             return
-        with self._lock:
-            if refusal.reason is not SkipReason.SHARE:  # there may be room at the next walk
-                self._files.leave_alone(refusal, self._owner_of(tgid), met)
-            self._prober.count_failure(library.kind.value, refusal.reason.value, refusal.detail)
+        self._skip(tgid, refusal, mapped)
 
-    def _refusal(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> SkippedLibrary | None:
+    def _skip(self, tgid: int, found: SkippedLibrary, mapped: MappedFile | None) -> None:
+        """Count a file that is not probed, and remember it, unless the next look may find it otherwise."""
+        with self._lock:
+            if found.reason not in _PASSING:
+                met = mapped.file if mapped else _key(found.library)
+                self._files.leave_alone(found, self._owner_of(tgid), met, mapped.stamp if mapped else None)
+            self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
+
+    def _refusal(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None) -> SkippedLibrary | None:
         """Why a file is not even opened."""
         path = library.mapping.shown_path
         if self._is_frozen:
@@ -225,31 +247,33 @@ class Discovery:
         if not shares.may_take(owner):
             detail = f"{path}: {owner} has {shares.taken(owner)} of {shares.capacity} files, its share"
             return SkippedLibrary(library, SkipReason.SHARE, detail)
-        if self._opener.is_of_user(tgid, library, real):
+        if self._opener.is_of_user(tgid, library, mapped.file if mapped else None):
             detail = f"{path}: a user serves its file system; put the library on one that root has mounted"
             return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
         return None
 
     def _examine(
-        self, tgid: int, found: ExaminedLibrary | SkippedLibrary, real: RealFile | None, reader: TenantReader
+        self, tgid: int, found: ExaminedLibrary | SkippedLibrary, mapped: MappedFile | None, reader: TenantReader
     ) -> None:
-        """Probe an open file, unless it is probed under another name; remember one that cannot be."""
-        met = real or _key(found.library)
-        if isinstance(found, ExaminedLibrary):
-            with found:
-                own = self._opener.real_file(reader, found) or found.file_id
-                with self._lock:
-                    file = self._files.get(own)
-                    if file is not None:
-                        self._files.meet(file, {met, own})
-                    elif self._is_enabled:  # it may have been disabled since the look began
-                        self._files.add(self._prober.probe(found), self._owner_of(tgid), {met, own})
-            reader.release()
+        """Probe an open file, unless it is probed under another name; remember one that cannot be.
+
+        mapped: as it was before it was opened.
+        """
+        if isinstance(found, SkippedLibrary):
+            self._skip(tgid, found, mapped)
             return
-        with self._lock:
-            if found.reason is not SkipReason.VANISHED:
-                self._files.leave_alone(found, self._owner_of(tgid), met)
-            self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
+        with found:
+            own = self._opener.real_file(reader, found)
+            identities = {mapped.file if mapped else _key(found.library), own.file if own else found.file_id}
+            seen = mapped or own
+            if not self._new_files.is_known(tgid, identities, seen):
+                lease = self._new_files.lease_of(found, own)
+                if lease is NoLease.WRITTEN:
+                    detail = f"{found.library.mapping.shown_path}: it is open for writing"
+                    self._skip(tgid, SkippedLibrary(found.library, SkipReason.WRITTEN, detail), mapped)
+                else:
+                    self._new_files.probe(NewFile(tgid, found, self._owner_of(tgid), identities, seen), lease, reader)
+        reader.release()
 
     def resolve_surplus(self, number: int, first: int) -> None:
         """See KnownFiles.resolve_surplus()."""
@@ -260,6 +284,7 @@ class Discovery:
         """Detach everything."""
         with self._lock:
             self._files.detach_all()
+        self._new_files.close()
 
 
 def _key(library: MappedLibrary) -> MappingKey:

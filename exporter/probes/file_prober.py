@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exporter.errors import KernelRefused
+from exporter.host.leases import Lease
 from exporter.host.libraries import FileId, LibraryKind
 from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel import probes
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
-from exporter.kernel.mapped_files import RealFile
+from exporter.kernel.mapped_files import FileStamp, RealFile
 from exporter.kernel.operations import wanted_symbols
 from exporter.kernel.probes import Attachment
 
@@ -41,7 +42,9 @@ class Probed:
 
     identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
     expected_until: by the clock of Discovery; until then it stays probed though no process maps it. owner: of its place among
-    the known files. places: inodes and paths of mappings by which processes have it.
+    the known files. places: inodes and paths of mappings by which processes have it. lease: while it is held the file
+    cannot be written to; None: it is not guarded. users: processes that map a probed file that is not guarded. stamp: of the
+    file when it was read, where the kernel says it. read_at_walk: when that was.
     """
 
     path: str
@@ -54,6 +57,10 @@ class Probed:
     expected_until: float = 0.0
     owner: str = ""
     places: set[tuple[int, bytes]] = field(default_factory=set)
+    users: set[int] = field(default_factory=set)
+    lease: Lease | None = None
+    stamp: FileStamp | None = None
+    read_at_walk: int = 0
 
 
 class FileProber:
@@ -68,21 +75,29 @@ class FileProber:
         """The functions that would be probed."""
         return wanted_symbols(API_OF[kind], with_launches=self._with_launches)
 
-    def probe(self, found: ExaminedLibrary) -> Probed:
-        """Attach to a file; a failure is counted."""
+    def probe(self, found: ExaminedLibrary, lease: Lease | None) -> Probed:
+        """Attach to a file; a failure is counted. lease: of the file, from before it was read; given back with the probes."""
         api, mapping, offsets = API_OF[found.library.kind], found.library.mapping, found.offsets
         path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
         likeness = Likeness(found.build, found.size_bytes, frozenset(offsets.items()))
         if not offsets:
             self.count_failure(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
-            return Probed(path, first_met, api, None)
+            return self._left_alone(found, lease)
         try:
             attachment = probes.attach(self._kernel, api, found.fd, offsets)
         except KernelRefused as error:
             self.count_failure(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
-            return Probed(path, first_met, api, None)
-        log.info("attached to %s: %d functions, %s", path, len(attachment.functions), attachment.kind_label)
-        return Probed(path, first_met, api, attachment, likeness)
+            return self._left_alone(found, lease)
+        guarded = "" if lease else ", not guarded against being overwritten"
+        log.info("attached to %s: %d functions, %s%s", path, len(attachment.functions), attachment.kind_label, guarded)
+        return Probed(path, first_met, api, attachment, likeness, lease=lease)
+
+    @staticmethod
+    def _left_alone(found: ExaminedLibrary, lease: Lease | None) -> Probed:
+        if lease is not None:
+            lease.give_back()
+        mapping = found.library.mapping
+        return Probed(mapping.shown_path, (mapping.inode, mapping.path), API_OF[found.library.kind], None)
 
     def count_failure(self, library: str, reason: str, detail: str) -> None:
         """Count it, and log the first one of a kind."""

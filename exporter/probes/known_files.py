@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from exporter.host.leases import Lease
 from exporter.host.libraries import SkippedLibrary
 from exporter.kernel import probes
 from exporter.kernel.apis import API_LABEL
-from exporter.kernel.mapped_files import RealFile
+from exporter.kernel.mapped_files import FileStamp, RealFile
 from exporter.probes.file_prober import API_OF, FileIdentity, Probed
 from exporter.probes.file_shares import FileShares
 
 log = logging.getLogger(__name__)
 
 WALKS_UNUSED = 2
+WALKS_LEFT_ALONE = 8
+"""Then a file without probes is read again where the kernel cannot say whether it has changed."""
 PLACES_MAX = 64
 """Names of one file that are remembered."""
 
@@ -29,13 +32,15 @@ Place = tuple[int, bytes]
 class KnownFiles:
     """Its caller has a lock, but for `probed` and `attached`, which are replaced as a whole. walk_number: of the current walk.
 
-    attached: device, inode and generation of every file with probes, as the kernel names them.
+    attached: device, inode and generation of every guarded file with probes, as the kernel names them.
+    changed: files with probes that were written to, by library.
     """
 
     def __init__(self, shares: FileShares) -> None:
         self.shares = shares
         self.walk_number = 0
         self.surplus: Counter[tuple[str, ...]] = Counter()
+        self.changed: Counter[tuple[str, ...]] = Counter()
         self.probed: tuple[Probed, ...] = ()
         self.attached: frozenset[tuple[int, int, int]] = frozenset()
         self._files: dict[FileIdentity, Probed] = {}
@@ -48,17 +53,48 @@ class KnownFiles:
         """Each file once."""
         return list(dict.fromkeys(self._files.values()))
 
-    def add(self, file: Probed, owner: str, identities: Collection[FileIdentity]) -> None:
-        """A new file, which takes a place of its owner's share."""
-        file.owner = owner
+    def add(
+        self, file: Probed, owner: str, identities: Collection[FileIdentity], stamp: FileStamp | None = None
+    ) -> None:
+        """A new file, which takes a place of its owner's share. stamp: from before it was read."""
+        file.owner, file.stamp, file.read_at_walk = owner, stamp, self.walk_number
         self.shares.take(owner)
         self._add_place(file, file.first_met)
         self.meet(file, identities)
 
-    def leave_alone(self, found: SkippedLibrary, owner: str, identity: FileIdentity) -> None:
+    def leave_alone(
+        self, found: SkippedLibrary, owner: str, identity: FileIdentity, stamp: FileStamp | None = None
+    ) -> None:
         """Remember a file that is not probed, so that it is not opened again at every walk."""
         mapping, api = found.library.mapping, API_OF[found.library.kind]
-        self.add(Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), owner, {identity})
+        self.add(Probed(mapping.shown_path, (mapping.inode, mapping.path), api, None), owner, {identity}, stamp)
+
+    def forget_changed(self, file: Probed, stamp: FileStamp | None) -> bool:
+        """Whether it was written to since it was read, so that it must be read again: it is not known any more then.
+
+        stamp: as it is now, where the kernel says it.
+        """
+        if file.lease is not None:
+            return False  # end_of() comes first
+        if stamp is None or file.stamp is None:
+            is_changed = file.attachment is None and self.walk_number - file.read_at_walk >= WALKS_LEFT_ALONE
+        else:
+            is_changed = stamp != file.stamp
+        if is_changed:
+            self._detach_changed(file, "it has been written to")
+        return is_changed
+
+    def end_of(self, lease: Lease) -> None:
+        """A lease is broken: its file is about to be written to."""
+        for file in self.probed:
+            if file.lease is lease:
+                self._detach_changed(file, "it is opened for writing; it is probed again when it is closed")
+
+    def _detach_changed(self, file: Probed, reason: str) -> None:
+        self._detach([file])
+        if file.attachment is not None:
+            self.changed[(API_LABEL[file.api],)] += 1
+            log.info("detached from %s: %s", file.path, reason)
 
     def meet(self, file: Probed, identities: Collection[FileIdentity]) -> None:
         """A file was met under these identities as well."""
@@ -67,10 +103,16 @@ class KnownFiles:
         self._files |= dict.fromkeys(identities, file)
         self._publish()
 
-    def use(self, file: Probed, place: Place) -> None:
+    def use(self, file: Probed, place: Place, tgid: int) -> None:
         """A process has it mapped under this name."""
         file.last_used_walk = self.walk_number
         self._add_place(file, place)
+        self.add_user(file, tgid)
+
+    def add_user(self, file: Probed, tgid: int) -> None:
+        """A process has it mapped."""
+        if file.attachment is not None and file.lease is None:
+            file.users.add(tgid)
 
     def note_use(self, places: Collection[Place]) -> None:
         """These are mapped, as far as names show it: a file that has one of them stays."""
@@ -98,6 +140,8 @@ class KnownFiles:
             log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
             return
         file.attachment.detach()
+        if file.lease is not None:
+            file.lease.give_back()
         log.info("detached from %s: it is the same file as %s", file.path, other.path)
         self.shares.give_back(file.owner)
         self.meet(other, file.identities)
@@ -115,8 +159,24 @@ class KnownFiles:
             for file in self.all()
             if self.walk_number - file.last_used_walk >= WALKS_UNUSED and file.expected_until <= now
         ]
-        self._detach(unused)
-        for file in unused:
+        self._detach_unused(unused)
+
+    def detach_unguarded(self, now: float, is_alive: Callable[[int], bool]) -> None:
+        """Files without a lease, as soon as no process maps them: what is written into them then, the next process runs.
+
+        Later is too late: a probe that comes into code that was written over damages it, and its removal does not repair it.
+        """
+        unused = []
+        for file in self.probed:
+            if file.lease is None and file.expected_until <= now:
+                file.users = set(filter(is_alive, file.users))
+                if not file.users:
+                    unused.append(file)
+        self._detach_unused(unused)
+
+    def _detach_unused(self, files: Collection[Probed]) -> None:
+        self._detach(files)
+        for file in files:
             if file.attachment:
                 log.info("detached from %s: no process maps it any more", file.path)
 
@@ -126,6 +186,8 @@ class KnownFiles:
     def _detach(self, files: Collection[Probed]) -> None:
         probes.detach_all(file.attachment for file in files if file.attachment)
         for file in files:
+            if file.lease is not None:
+                file.lease.give_back()
             self.shares.give_back(file.owner)
             for identity in file.identities:
                 del self._files[identity]
@@ -140,6 +202,7 @@ class KnownFiles:
         self.attached = frozenset(
             (one.device, one.inode, one.generation)
             for file in self.probed
+            if file.lease is not None
             for one in file.identities
             if isinstance(one, RealFile)
         )

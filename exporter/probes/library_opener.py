@@ -14,7 +14,7 @@ from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
 from exporter.host.user_file_systems import FUSE_MAGIC, is_served_by_user
-from exporter.kernel.mapped_files import MappedFiles, Range, RealFile
+from exporter.kernel.mapped_files import MappedFile, MappedFiles, Range, RealFile
 
 
 class LibraryOpener:
@@ -24,11 +24,11 @@ class LibraryOpener:
         self._processes = processes
         self._mapped_files = mapped_files
 
-    def real_files(self, tgid: int) -> Mapping[Range, RealFile]:
+    def real_files(self, tgid: int) -> Mapping[Range, MappedFile]:
         """The files of a process's mappings; empty where the kernel cannot identify them."""
         return self._mapped_files.of_process(tgid)
 
-    def real_file(self, reader: TenantReader, found: ExaminedLibrary) -> RealFile | None:
+    def real_file(self, reader: TenantReader, found: ExaminedLibrary) -> MappedFile | None:
         """The inode that a probe on an examined file would be placed in; None where the kernel cannot identify it."""
         return self._mapped_files.at(reader.tgid, found.page) if found.page else None
 
@@ -43,18 +43,23 @@ class LibraryOpener:
     ) -> ExaminedLibrary | SkippedLibrary:
         """The mapped file, not a copy that an overlay has put in its place since. real: that file, where it is known."""
         found = reader.inspect(tgid, library, symbols)
-        if real is None or isinstance(found, SkippedLibrary) or self.real_file(reader, found) in (real, None):
+        if real is None or isinstance(found, SkippedLibrary) or self._is(real, reader, found) is not False:
             return found
         found.close()
         skipped = libraries.hidden(library)
         for layer in reader.layers(tgid, library, symbols):
             if isinstance(layer, SkippedLibrary):
                 skipped = layer
-            elif self.real_file(reader, layer) == real:
+            elif self._is(real, reader, layer):
                 return layer
             else:
                 layer.close()
         return skipped
+
+    def _is(self, real: RealFile, reader: TenantReader, found: ExaminedLibrary) -> bool | None:
+        """None: the kernel cannot identify it."""
+        own = self.real_file(reader, found)
+        return None if own is None else own.file == real
 
     def is_of_user(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> bool:
         """Whether a user serves the file system of a library; see host/user_file_systems.py."""

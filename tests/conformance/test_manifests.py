@@ -24,7 +24,7 @@ NAME = "gpu-stall-exporter"
 BY_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
 """Labels that are customary with Helm but not with Kustomize."""
 
-CAPABILITIES = '"BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "PERFMON", "SYS_PTRACE"'
+CAPABILITIES = '"BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "LEASE", "PERFMON", "SYS_PTRACE"'
 
 POD = """\
 apiVersion: v1

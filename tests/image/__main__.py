@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "build" / "image"
 IMAGE = "localhost/gpu-stall-exporter"
 BASE = "debian:trixie-slim"
-CAPABILITIES = ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE")
+CAPABILITIES = ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE", "LEASE")
 CERTIFICATES = "/run/secrets/certificates"
 MAY_BE_ABSENT = ("tracefs", "NVIDIA driver", "NVML", "libraries", "bcc", "push")
 """Checks that need not be ok in a container on a machine without a GPU."""
@@ -60,7 +60,7 @@ class Podman:
 
 
 def pod_flags() -> list[str]:
-    """Rights of the DaemonSet's pod: five capabilities, read-only root, no new privileges, the host's process ids."""
+    """Rights of the DaemonSet's pod: six capabilities, read-only root, no new privileges, the host's process ids."""
     flags = ["--network=none", "--pid=host", "--read-only", "--tmpfs=/tmp", "--tmpfs=/var/lib/gpu-stall-exporter"]
     flags += ["--cap-drop=ALL", *(f"--cap-add={name}" for name in CAPABILITIES), "--security-opt=no-new-privileges"]
     # Podman 4.3's own profile allows bpf(2) only with CAP_SYS_ADMIN.

@@ -37,7 +37,8 @@ def _of(mapped_files: MappedFiles, path: Path) -> RealFile | None:
         start = ctypes.c_char.from_buffer(mapped)
         address = ctypes.addressof(start)
         del start
-        return mapped_files.at(os.getpid(), address)
+        found = mapped_files.at(os.getpid(), address)
+        return found.file if found else None
 
 
 class TestProcess:
@@ -49,7 +50,7 @@ class TestProcess:
             found = mapped_files.of_process(tgid)
 
         assert shown
-        assert {place: file.inode for place, file in found.items() if place in shown} == shown
+        assert {place: one.file.inode for place, one in found.items() if place in shown} == shown
 
     def test_ended_process_has_no_mappings(self, mapped_files: MappedFiles) -> None:
         child = os.fork()
@@ -81,7 +82,7 @@ class TestOverlay:
     @staticmethod
     def _of_runtime(mapped_files: MappedFiles, tgid: int) -> RealFile:
         (library,) = (one for one in find(Processes(), tgid) if one.kind is LibraryKind.RUNTIME)
-        return mapped_files.of_process(tgid)[library.mapping.start, library.mapping.end]
+        return mapped_files.of_process(tgid)[library.mapping.start, library.mapping.end].file
 
 
 class TestAt:
@@ -119,7 +120,8 @@ class TestAt:
         found.close()
         reader.close()
 
-        assert real == _of(mapped_files, library)
+        assert real is not None
+        assert real.file == _of(mapped_files, library)
 
 
 class TestWithoutTheProgram:

@@ -135,7 +135,7 @@ VALUES = [
                 "readOnlyRootFilesystem": True,
                 "capabilities": {
                     "drop": ["ALL"],
-                    "add": ["BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE"],
+                    "add": ["BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE", "LEASE"],
                 },
                 "seLinuxOptions": {"type": "spc_t"},
             }

@@ -16,7 +16,6 @@ from exporter.host.libraries import (
     OpenedLibrary,
     SkippedLibrary,
     SkipReason,
-    file_id,
     find,
     inspect,
     kind_of,
@@ -199,4 +198,4 @@ class TestOpen:
         assert isinstance(with_fd, OpenedLibrary)
         with with_fd:
             assert with_fd.elf.machine in ("x86_64", "aarch64")
-            assert file_id(with_fd.fd).inode == mapping.inode
+            assert with_fd.file_id.inode == mapping.inode

@@ -16,6 +16,7 @@ NEEDED = {
     Capability.SYS_PTRACE,
     Capability.DAC_READ_SEARCH,
     Capability.CHECKPOINT_RESTORE,
+    Capability.LEASE,
 }
 
 

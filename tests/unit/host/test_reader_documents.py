@@ -25,6 +25,7 @@ LIBRARY_DOCUMENT = ["nccl", 1, 2, "/opt/\udcff\nlibnccl.so.2", 3, 4, True, 5]
 OPENED = {
     "library": LIBRARY_DOCUMENT,
     "file": [7, 8, 0],
+    "file_system": 0xEF53,
     "build": "a\x1b[31m",
     "size_bytes": 9,
     "offsets": {"ncclAllReduce": 16},
@@ -61,7 +62,9 @@ class TestExamined:
         """Its build is made printable."""
         found = examined_of(OPENED, [11], frozenset({"ncclAllReduce"}))
 
-        assert found == ExaminedLibrary(LIBRARY, 11, FileId(7, 8, 0), "a\ufffd[31m", 9, {"ncclAllReduce": 16}, 4096)
+        assert found == ExaminedLibrary(
+            LIBRARY, 11, FileId(7, 8, 0), 0xEF53, "a\ufffd[31m", 9, {"ncclAllReduce": 16}, 4096
+        )
 
     def test_skipped_library(self) -> None:
         document = {"library": LIBRARY_DOCUMENT, "reason": "malformed", "detail": "cut\x07"}
@@ -70,7 +73,7 @@ class TestExamined:
 
     @pytest.mark.parametrize("descriptors", [[], [11, 12]])
     def test_one_descriptor_comes_with_it(self, descriptors: list[int]) -> None:
-        with pytest.raises(ValueError, match="other functions"):
+        with pytest.raises(ValueError, match="other descriptors"):
             examined_of(OPENED, descriptors, frozenset({"ncclAllReduce"}))
 
     def test_function_that_was_not_wanted_is_refused(self) -> None:

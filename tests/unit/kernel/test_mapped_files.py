@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from exporter.kernel import abi
-from exporter.kernel.mapped_files import PROGRAM, MappedFiles, RealFile
+from exporter.kernel.mapped_files import PROGRAM, FileStamp, MappedFile, MappedFiles, RealFile
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
 
 FILE = RealFile(address=0xFFFF8880, inode=26, generation=5, device=7)
+STAMP = FileStamp(size_bytes=4096, changed_ns=11)
 
 
 def row(start: int, end: int, file: RealFile = FILE, *, is_own: bool = True) -> bytes:
@@ -17,6 +18,8 @@ def row(start: int, end: int, file: RealFile = FILE, *, is_own: bool = True) -> 
         end,
         file.address,
         file.inode,
+        STAMP.size_bytes,
+        STAMP.changed_ns,
         file.generation,
         file.device,
         is_own,
@@ -51,7 +54,10 @@ class TestOfProcess:
         other = FILE._replace(address=0xFFFF9990, inode=27)
         found = mapped_files(row(0, 1), row(0x1000, 0x2000) + row(0x5000, 0x6000, other))
 
-        assert found.of_process(7) == {(0x1000, 0x2000): FILE, (0x5000, 0x6000): other}
+        assert found.of_process(7) == {
+            (0x1000, 0x2000): MappedFile(FILE, STAMP),
+            (0x5000, 0x6000): MappedFile(other, STAMP),
+        }
 
     def test_nothing_where_it_is_not_possible(self) -> None:
         assert mapped_files(b"", row(0x1000, 0x2000)).of_process(7) == {}
@@ -61,10 +67,10 @@ class TestAt:
     def test_file_is_that_of_the_range_that_holds_the_address(self) -> None:
         found = mapped_files(row(0, 1), row(0x1000, 0x2000, FILE._replace(inode=27)) + row(0x2000, 0x3000))
 
-        assert (found.at(7, 0x2000), found.at(7, 0x3000)) == (FILE, None)
+        assert (found.at(7, 0x2000), found.at(7, 0x3000)) == (MappedFile(FILE, STAMP), None)
 
     def test_file_system_is_that_of_the_inode(self) -> None:
         """FUSE, mounted by a user in a namespace of its own."""
         file = FILE._replace(file_system=0x65735546, is_in_user_namespace=True)
 
-        assert mapped_files(row(0, 1), row(0x1000, 0x2000, file)).at(7, 0x1000) == file
+        assert mapped_files(row(0, 1), row(0x1000, 0x2000, file)).at(7, 0x1000) == MappedFile(file, STAMP)

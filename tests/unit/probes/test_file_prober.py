@@ -51,7 +51,7 @@ class TestProbe:
     def test_functions_of_a_library_are_attached(self, opened: Opened) -> None:
         """The file is known by its build, its size and its functions."""
         libbpf = FakeLibbpf()
-        probed = prober(libbpf).probe(opened(CUDART))
+        probed = prober(libbpf).probe(opened(CUDART), None)
 
         assert probed.attachment is not None
         assert probed.api is Api.RUNTIME
@@ -64,7 +64,7 @@ class TestProbe:
         """And counted."""
         libbpf = FakeLibbpf()
         files = prober(libbpf)
-        probed = files.probe(opened(NOTHING_TO_PROBE))
+        probed = files.probe(opened(NOTHING_TO_PROBE), None)
 
         assert (probed.attachment, probed.likeness, libbpf.uprobes) == (None, None, {})
         assert files.failures == {("runtime", "no_symbols"): 1}
@@ -74,7 +74,7 @@ class TestProbe:
         libbpf.refused_after = 0
         files = prober(libbpf)
 
-        assert files.probe(opened(CUDART)).attachment is None
+        assert files.probe(opened(CUDART), None).attachment is None
         assert files.failures == {("runtime", "refused"): 1}
 
 

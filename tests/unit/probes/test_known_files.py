@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.config.probes import AttachKind
+from exporter.host.leases import Lease
 from exporter.kernel.abi import Api
-from exporter.kernel.mapped_files import RealFile
+from exporter.kernel.mapped_files import FileStamp, RealFile
 from exporter.kernel.probes import Attachment
 from exporter.probes.file_prober import Probed
 from exporter.probes.file_shares import FileShares
@@ -19,7 +22,12 @@ KEY = (8, 26, b"/opt/libcudart.so.12")
 
 def probed(number: int = 1) -> Probed:
     attachment = Attachment(Api.RUNTIME, AttachKind.MULTI, ("cudaMalloc",), number, kernel_of(FakeLibbpf()))
-    return Probed("/opt/libcudart.so.12", (26, KEY[2]), Api.RUNTIME, attachment)
+    return Probed("/opt/libcudart.so.12", (26, KEY[2]), Api.RUNTIME, attachment, lease=Lease(-1, lambda _: None))
+
+
+def unguarded() -> Probed:
+    """On a network file system."""
+    return replace(probed(), lease=None)
 
 
 @pytest.fixture
@@ -69,7 +77,7 @@ class TestUse:
         """A hard link, in another container."""
         file = probed()
         files.add(file, "job", {REAL})
-        files.use(file, (26, b"/usr/lib/libcudart.so.12"))
+        files.use(file, (26, b"/usr/lib/libcudart.so.12"), 7)
         files.walk_number += 2
         files.note_use({(26, b"/usr/lib/libcudart.so.12")})
         files.detach_unused(now=0.0)
@@ -93,6 +101,71 @@ class TestUse:
         files.detach_unused(now=10.0)
 
         assert (before, len(files.all())) == (1, 0)
+
+
+class TestChanges:
+    """Files that are written to after they were read."""
+
+    STAMP = FileStamp(size_bytes=4096, changed_ns=11)
+
+    def test_leased_file_does_not_change(self, files: KnownFiles) -> None:
+        """A chmod or a link to it changes its stamp."""
+        file = probed()
+        files.add(file, "job", {REAL}, self.STAMP)
+
+        assert not files.forget_changed(file, self.STAMP._replace(changed_ns=12))
+
+    def test_file_without_probes_is_forgotten_when_its_stamp_differs(self, files: KnownFiles) -> None:
+        """It was malformed, as half a download is. No calls are missing by that."""
+        file = Probed("/opt/x", (27, b"/opt/x"), Api.RUNTIME, None)
+        files.add(file, "job", {REAL}, self.STAMP)
+        before = files.forget_changed(file, self.STAMP)
+        after = files.forget_changed(file, self.STAMP._replace(size_bytes=8192))
+
+        assert (before, after, files.all(), dict(files.changed)) == (False, True, [], {})
+
+    def test_without_stamps_it_is_forgotten_after_eight_walks(self, files: KnownFiles) -> None:
+        """Before 6.1."""
+        file = Probed("/opt/x", (27, b"/opt/x"), Api.RUNTIME, None)
+        files.add(file, "job", {KEY})
+        forgotten = []
+        for _ in range(8):
+            files.walk_number += 1
+            forgotten.append(files.forget_changed(file, None))
+
+        assert forgotten == [False] * 7 + [True]
+
+    def test_probed_file_that_has_changed_is_detached_and_counted(self, files: KnownFiles) -> None:
+        file = unguarded()
+        files.add(file, "job", {REAL}, self.STAMP)
+
+        assert files.forget_changed(file, self.STAMP._replace(changed_ns=12))
+        assert (files.probed, files.changed) == ((), {("runtime",): 1})
+
+    def test_file_without_a_lease_needs_a_look_at_each_mapping(self, files: KnownFiles) -> None:
+        files.add(unguarded(), "job", {REAL}, self.STAMP)
+
+        assert files.attached == frozenset()
+
+    def test_it_is_detached_when_all_processes_that_mapped_it_have_ended(self, files: KnownFiles) -> None:
+        file = unguarded()
+        files.add(file, "job", {REAL}, self.STAMP)
+        for tgid in (7, 8):
+            files.add_user(file, tgid)
+        files.detach_unguarded(0.0, lambda tgid: tgid == 8)
+        before = len(files.all())
+        files.detach_unguarded(0.0, lambda _: False)
+
+        assert (before, files.all()) == (1, [])
+
+    def test_end_of_a_lease_detaches_its_file_alone(self, files: KnownFiles) -> None:
+        file, other = probed(1), probed(2)
+        files.add(file, "job", {REAL})
+        files.add(other, "job", {REAL._replace(inode=27)})
+        assert file.lease is not None
+        files.end_of(file.lease)
+
+        assert (files.all(), files.changed) == ([other], {("runtime",): 1})
 
 
 class TestSurplus:
