@@ -126,7 +126,7 @@ class Discovery:
                 self._files.detach_unused(self._clock(), not_read)
 
     def detach_unguarded(self) -> None:
-        """Call it once a second: detach files that cannot be leased, if all processes that mapped them have ended."""
+        """Detach files that cannot be leased, if all processes that mapped them have ended. Call it often."""
         with self._lock:
             if not self._is_frozen:
                 self._files.detach_unguarded(self._clock(), self._processes.is_alive)

@@ -20,6 +20,8 @@ from exporter.probes.file_shares import FileShares
 log = logging.getLogger(__name__)
 
 WALKS_UNUSED = 2
+CHECK_SECONDS = 0.5
+"""Between two checks whether files that are not guarded are still in use."""
 WALKS_LEFT_ALONE = 8
 """Then a file without probes is read again where the kernel cannot say whether it has changed."""
 PLACES_MAX = 64
@@ -43,6 +45,7 @@ class KnownFiles:
         self.changed: Counter[tuple[str, ...]] = Counter()
         self.probed: tuple[Probed, ...] = ()
         self.attached: frozenset[tuple[int, int, int]] = frozenset()
+        self._next_check_at = 0.0
         self._files: dict[FileIdentity, Probed] = {}
         self._by_place: dict[Place, set[Probed]] = {}
 
@@ -166,6 +169,9 @@ class KnownFiles:
 
         Later is too late: a probe that comes into code that was written over damages it, and its removal does not repair it.
         """
+        if now < self._next_check_at:
+            return
+        self._next_check_at = now + CHECK_SECONDS
         unused = []
         for file in self.probed:
             if file.lease is None and file.expected_until <= now:

@@ -43,8 +43,6 @@ BUSY_COALESCE_SECONDS: Final = 0.1
 BUSY_MAPPINGS: Final = 64
 """Fresh mappings at a time from which the thread reads them less often."""
 IDLE_SECONDS: Final = 1.0
-CHECK_SECONDS: Final = 0.5
-"""Between two looks at whether files that are not guarded are still in use. Waits are not shortened for it."""
 STOP_SECONDS: Final = 1.0
 READER_IDLE_SECONDS: Final = 10.0
 """After this the patient reader, a process of some 20 MiB, ends."""
@@ -83,7 +81,7 @@ class Looks:
         self._proc_walk = ProcWalk(discovery, processes, owner_of, self._is_read_alone)
         self._walk: Iterator[Walked] | None = None
         self._walks = 0
-        self._next_walk_at = self._may_hurry_at = self._next_check_at = 0.0
+        self._next_walk_at = self._may_hurry_at = 0.0
         self._lost_mappings = 0
         self.is_first_walk_over = threading.Event()
         self.on_first_walk: Callable[[], None] = lambda: None
@@ -160,9 +158,7 @@ class Looks:
             self._closed.wait(IDLE_SECONDS)
             return
         self._take_fresh_mappings()
-        if self._clock() >= self._next_check_at:
-            self._next_check_at = self._clock() + CHECK_SECONDS
-            self._discovery.detach_unguarded()
+        self._discovery.detach_unguarded()
         with self._lock:
             look = self._queue.take(self._clock())
         if look is not None:

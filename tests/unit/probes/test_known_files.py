@@ -154,7 +154,7 @@ class TestChanges:
             files.add_user(file, tgid)
         files.detach_unguarded(0.0, lambda tgid: tgid == 8)
         before = len(files.all())
-        files.detach_unguarded(0.0, lambda _: False)
+        files.detach_unguarded(0.5, lambda _: False)
 
         assert (before, files.all()) == (1, [])
 
