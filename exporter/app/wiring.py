@@ -28,6 +28,7 @@ from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler
 from exporter.host import tenant_reads
+from exporter.host.cgroup_paths import CgroupPaths
 from exporter.host.cgroups import hierarchy_of
 from exporter.host.libraries import MARKS
 from exporter.host.processes import Processes
@@ -115,7 +116,8 @@ def build(
     own, clock, processes = OwnMetrics(), Clock(), Processes(config.procfs)
     # When the exporter stops, the last push must hold every call: no later one makes up for it.
     otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
-    owner = partial(_owner, processes)
+    with_whole_paths = Processes(config.procfs, CgroupPaths.of_machine(config.procfs).from_root)
+    owner = partial(_owner, with_whole_paths)
     loaded = wanted_programs.load(config, own, resources)
     kernel, collectors = loaded.kernel, loaded.collectors
     ring = RowRing() if config.recording.directory is not None and "chains" in collectors else None
@@ -180,7 +182,7 @@ def build(
     tracking = WorkloadTracking(
         pipeline,
         registry=WorkloadRegistry(
-            processes,
+            with_whole_paths,
             reads,
             config.node,
             config.series.max_workloads,

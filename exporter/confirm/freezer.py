@@ -36,6 +36,16 @@ def _stat(tgid: int) -> list[str]:
     return Path(f"/proc/{tgid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
+def _state(tgid: int) -> str:
+    """The state of the main thread; of another thread once the main thread has ended while others go on."""
+    state = _stat(tgid)[_STATE_FIELD]
+    for tid in _tids(tgid) if state in "ZX" else ():
+        with suppress(OSError, IndexError):
+            if tid != tgid and (of_thread := _stat(tid)[_STATE_FIELD]) not in "ZX":
+                return of_thread
+    return state
+
+
 class SigstopPause:
     """Stops processes by SIGSTOP. A process that was stopped already is not touched."""
 
@@ -48,7 +58,7 @@ class SigstopPause:
         with suppress(OSError, IndexError, ValueError):
             pidfd = os.pidfd_open(tgid)
             stat = _stat(tgid)
-            if int(stat[_START_TIME_FIELD]) != start_time_ticks or stat[_STATE_FIELD] in "Tt":
+            if int(stat[_START_TIME_FIELD]) != start_time_ticks or _state(tgid) in "Tt":
                 os.close(pidfd)
                 return
             self._pidfds.append(pidfd)  # before the signal: an extra SIGCONT does no harm
@@ -141,7 +151,7 @@ def pause_of(method: str) -> SigstopPause | SchedIdlePause:
 def _has_stopped(tgid: int) -> bool:
     """Also true for a process that has ended."""
     try:
-        return _stat(tgid)[_STATE_FIELD] in "TtZX"
+        return _state(tgid) in "TtZX"
     except (OSError, IndexError):
         return True
 

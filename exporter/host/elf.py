@@ -16,7 +16,7 @@ from typing import Final
 
 from exporter.errors import MalformedElf
 from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile, FileState, file_state
-from exporter.host.symbol_hash import SymbolTables, defined_function_address
+from exporter.host.symbol_hash import SymbolTables, defined_data_address, defined_function_address
 from exporter.text.printable import printable_bytes
 
 READS_FOR_HEADERS_MAX: Final = 32  # 1 header + 1 table + NOTE_SEGMENTS_MAX + 1 dynamic section + 1 soname, and room
@@ -92,6 +92,16 @@ class ElfFile:
             if offset is not None:
                 offsets[name] = offset
         return offsets
+
+    def data_address(self, name: bytes) -> int | None:
+        """The virtual address of the variable `name` that this file defines; None without one.
+
+        Raises MalformedElf as symbol_offsets() does.
+        """
+        if self.tables is None:
+            return None
+        file = BoundedFile(self.fd, self.size_bytes, reads_left=READS_FOR_NAMES_MAX + READS_PER_NAME_MAX)
+        return defined_data_address(file, self.tables, name)
 
     def build(self) -> str:
         """Which build of the library it is: its build id; lacking one, a hash of the names of its dynamic symbols.

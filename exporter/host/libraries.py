@@ -160,7 +160,7 @@ def open_library(processes: Processes, tgid: int, mapping: Mapping) -> int:
     Raises ProcessGone when the process, the mapping or the file is gone, NotPossibleHere when a privilege is missing, and
     MalformedElf when it is not a regular file.
     """
-    directory = os.fsencode(processes.proc) + b"/%d" % tgid
+    directory = os.fsencode(processes.proc) + b"/%d" % processes.readable_id(tgid)
     try:
         return _open_regular(b"%s/map_files/%x-%x" % (directory, mapping.start, mapping.end))
     except OSError as error:
@@ -243,7 +243,7 @@ def inspect_layers(processes: Processes, tgid: int, library: MappedLibrary) -> I
         mountinfo = processes.read(tgid, "mountinfo", MOUNTINFO_BYTES_MAX)
     except (ProcessGone, NotPossibleHere):
         return
-    roots = (b"", *(os.fsencode(processes.proc) + b"/%d/root" % number for number in (1, tgid)))
+    roots = (b"", *(os.fsencode(processes.proc) + b"/%d/root" % number for number in (1, processes.readable_id(tgid))))
     for layered in paths_in_layers(mountinfo, library.mapping.path):
         for root in roots:
             try:

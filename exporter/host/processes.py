@@ -1,7 +1,8 @@
 """Reads the files of one process in /proc.
 
 In: the /proc root and a tgid. Out: plain values, with printable texts. The observed process can write most of them, so every read
-has an upper limit. A process may end between two reads.
+has an upper limit. A process may end between two reads. One whose main thread has ended while others go on (pthread_exit(3)) has
+an empty folder: it is read in the folder of another thread.
 Source: proc(5); the kernel's fs/proc/array.c and fs/proc/base.c.
 """
 
@@ -9,7 +10,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,7 +27,13 @@ MAPS_BYTES_MAX: Final = 32 * 1024 * 1024
 READ_BYTES: Final = 64 * 1024
 VALUE_CHARACTERS_MAX: Final = 256
 COMM_CHARACTERS_MAX: Final = 64
+THREADS_TRIED_MAX: Final = 16
+"""Threads that are looked at after the main thread has ended: others leave /proc when they end, unless they are traced."""
 
+_ENDED: Final = ("Z", "X")
+"""States of a thread that has ended; it has no memory and no files any more."""
+_LINKS_OF_ONE_THREAD: Final = 3  # of the folder `task`: two, and one for each thread
+_ROOT_OF_VERSION_1: Final = re.compile(r"^[1-9][0-9]*:[^:\n]*:/$", re.MULTILINE)
 _START_TIME_FIELD: Final = 19  # field 22 of stat(5); field 3 is the first one behind the command's parentheses
 
 
@@ -38,9 +48,13 @@ class ProcessStat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Reads one /proc tree. Methods raise ProcessGone for a process that ended, NotPossibleHere for a missing permission."""
+    """Reads one /proc tree. Methods raise ProcessGone for a process that ended, NotPossibleHere for a missing permission.
+
+    from_root: applied to the text of a cgroup file; see CgroupPaths.from_root().
+    """
 
     proc: Path = Path("/proc")
+    from_root: Callable[[str], str] = str
 
     def tgids(self) -> list[int]:
         """All processes, ascending."""
@@ -73,17 +87,13 @@ class Processes:
         """The command's name, printable. Read from its own file: stat escapes it since Linux 4.18."""
         return printable_bytes(self.read(tgid, "comm", STAT_BYTES_MAX).removesuffix(b"\n"), COMM_CHARACTERS_MAX)
 
-    def environ(self, tgid: int, names: frozenset[str]) -> dict[str, str]:
-        """The variables among `names`, as they were when the program started; later calls of setenv() have no effect.
-
-        Nothing beyond ENVIRON_BYTES_MAX is read. When a name is set twice, the first one counts, as in getenv(3).
-        """
-        environment = self.read(tgid, "environ", ENVIRON_BYTES_MAX + 1)
-        return parse_environ(environment, names)
-
     def cgroup(self, tgid: int) -> str:
         """The lines of /proc/TGID/cgroup, for workloads.container.parse_cgroup()."""
-        return self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
+        text = self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
+        # Version 1 shows a thread that has ended in the root.
+        if _ROOT_OF_VERSION_1.search(text) and (thread := self._other_thread(tgid)):
+            text = self._read(tgid, f"task/{thread}/cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
+        return self.from_root(text)
 
     def maps(self, tgid: int) -> bytes:
         """/proc/TGID/maps, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
@@ -92,12 +102,60 @@ class Processes:
     def link(self, tgid: int, name: str) -> bytes:
         """The target of the symbolic link /proc/TGID/name, such as `exe`."""
         try:
+            return self._link(tgid, name)
+        except (ProcessGone, NotPossibleHere):
+            if not (thread := self._other_thread(tgid)):
+                raise
+            return self._link(tgid, f"task/{thread}/{name}")
+
+    def read(self, tgid: int, name: str, limit_bytes: int) -> bytes:
+        """At most `limit_bytes` of /proc/TGID/name."""
+        try:
+            content = self._read(tgid, name, limit_bytes)
+        except (ProcessGone, NotPossibleHere):
+            if not (thread := self._other_thread(tgid)):
+                raise
+        else:
+            if content or not (thread := self._other_thread(tgid)):
+                return content
+        return self._read(tgid, f"task/{thread}/{name}", limit_bytes)
+
+    def readable_id(self, tgid: int) -> int:
+        """The number of the folder in /proc that shows the process: its tgid, or the id of a thread that has not ended.
+
+        /proc does not list the folders of such ids, but it has them, with all files that the folder of a tgid has.
+        """
+        return self._other_thread(tgid) or tgid
+
+    def _other_thread(self, tgid: int) -> int:
+        """A thread that runs although the main thread has ended; 0 if the main thread has not, or none runs."""
+        folder = f"{self.proc}/{tgid}/task"
+        try:
+            # Most processes without content are kernel threads, with one thread each.
+            if os.stat(folder).st_nlink <= _LINKS_OF_ONE_THREAD or self._state(tgid) not in _ENDED:  # noqa: PTH116
+                return 0
+            with os.scandir(folder) as entries:
+                tids = [int(entry.name) for entry in islice(entries, THREADS_TRIED_MAX) if entry.name.isdecimal()]
+        except (OSError, ProcessGone, NotPossibleHere):
+            return 0
+        return next((tid for tid in tids if tid != tgid and self._is_running(tgid, tid)), 0)
+
+    def _is_running(self, tgid: int, tid: int) -> bool:
+        try:
+            return self._state(tgid, f"task/{tid}/stat") not in _ENDED
+        except (ProcessGone, NotPossibleHere):
+            return False
+
+    def _state(self, tgid: int, name: str = "stat") -> str:
+        return parse_stat(tgid, self._read(tgid, name, STAT_BYTES_MAX)).state
+
+    def _link(self, tgid: int, name: str) -> bytes:
+        try:
             return os.readlink(os.fsencode(self.proc) + b"/%d/%s" % (tgid, name.encode()))  # noqa: PTH115 - bytes
         except OSError as error:
             raise translated(error, tgid, name) from error
 
-    def read(self, tgid: int, name: str, limit_bytes: int) -> bytes:
-        """At most `limit_bytes` of /proc/TGID/name."""
+    def _read(self, tgid: int, name: str, limit_bytes: int) -> bytes:
         try:
             fd = os.open(f"{self.proc}/{tgid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:

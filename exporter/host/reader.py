@@ -146,7 +146,7 @@ class TenantReader:
         return self._ask(lambda document: [os.fspath(_path_of(one)) for one in list_of(document)], "prefixes", tgid)
 
     def environment(self, tgid: int, names: Collection[str]) -> dict[str, str]:
-        """See Processes.environ()."""
+        """See environments.environment()."""
         return self._ask(_texts_of, "environment", tgid, sorted(names))
 
     def programs(self, tgid: int) -> list[Program]:

@@ -24,6 +24,7 @@ from exporter.host.answering import answer_requests
 from exporter.host.capabilities import READING
 from exporter.host.eh_frame import FrameRules
 from exporter.host.elf import read_elf
+from exporter.host.environments import environment
 from exporter.host.libraries import LibraryKind, OpenedLibrary, SkippedLibrary
 from exporter.host.likely_libraries import in_root, of_python, python_prefixes
 from exporter.host.processes import Processes
@@ -104,7 +105,7 @@ class Reader:
 
     def do_likely(self, tgid: int, prefix: str | None) -> tuple[Any, Sequence[int]]:
         """[path, kind, device, inode] of libraries in a process's root directory, or of a Python environment in it."""
-        root = self._processes.proc / str(tgid) / "root"
+        root = self._processes.proc / str(self._processes.readable_id(tgid)) / "root"
         found: list[Any] = []
         for path, kind in in_root(root) if prefix is None else of_python(root, prefix):
             try:
@@ -120,7 +121,7 @@ class Reader:
         return sorted(python_prefixes(self._processes, tgid)), ()
 
     def do_environment(self, tgid: int, names: Sequence[str]) -> tuple[Any, Sequence[int]]:
-        return self._processes.environ(tgid, frozenset(names)), ()
+        return environment(self._processes, tgid, frozenset(names)), ()
 
     def do_programs(self, tgid: int) -> tuple[Any, Sequence[int]]:
         """[arguments, path] of the process and of its ancestors."""

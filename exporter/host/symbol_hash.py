@@ -19,6 +19,7 @@ CHAIN_STEPS_MAX: Final = 4096  # GNU ld stops at 32,771 buckets: libtorch's 500,
 CHAIN_WORDS_AT_ONCE: Final = 64
 
 SYMBOL: Final = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
+STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
 VERSYM_HIDDEN: Final = 0x8000  # set on every version of a symbol but the default one
@@ -37,9 +38,10 @@ class SymbolTables:
 
 
 class Definition(NamedTuple):
-    """A symbol that the library defines. function_address: None for data and for STT_GNU_IFUNC."""
+    """A symbol that the library defines. function_address: None for data and for STT_GNU_IFUNC. data_address: for data."""
 
     function_address: int | None
+    data_address: int | None = None
 
 
 def gnu_hash(name: bytes) -> int:
@@ -67,6 +69,17 @@ def defined_function_address(file: BoundedFile, tables: SymbolTables, name: byte
     resolver, which runs once, not of the function).
     Raises MalformedElf when a table points outside of the file or a chain never ends.
     """
+    found = _defined(file, tables, name)
+    return found.function_address if found else None
+
+
+def defined_data_address(file: BoundedFile, tables: SymbolTables, name: bytes) -> int | None:
+    """The same of the variable `name`."""
+    found = _defined(file, tables, name)
+    return found.data_address if found else None
+
+
+def _defined(file: BoundedFile, tables: SymbolTables, name: bytes) -> Definition | None:
     if tables.gnu_hash_offset is not None:
         candidates = _gnu_candidates(file, tables.gnu_hash_offset, gnu_hash(name))
     elif tables.sysv_hash_offset is not None:
@@ -80,8 +93,8 @@ def defined_function_address(file: BoundedFile, tables: SymbolTables, name: byte
             continue
         first = first or symbol
         if _is_default_version(file, tables, index):
-            return symbol.function_address
-    return first.function_address if first else None
+            return symbol
+    return first
 
 
 def _gnu_candidates(file: BoundedFile, table_offset: int, name_hash: int) -> Iterator[int]:
@@ -153,7 +166,10 @@ def _definition(file: BoundedFile, tables: SymbolTables, index: int, name: bytes
         return None
     if file.read_up_to(tables.strings_offset + name_offset, len(wanted)) != wanted:
         return None
-    return Definition(address if info & 0xF == STT_FUNC and address else None)
+    kind = info & 0xF
+    return Definition(
+        address if kind == STT_FUNC and address else None, address if kind == STT_OBJECT and address else None
+    )
 
 
 def _is_default_version(file: BoundedFile, tables: SymbolTables, index: int) -> bool:

@@ -72,7 +72,7 @@ class Symbols:
         wanted = tuple(dict.fromkeys(addresses))
         started_ticks = self._processes.start_time_ticks(tgid)
         texts = self._files_at(tgid, [one.address for one in wanted])
-        answer = self._run_bcc(tgid, wanted)
+        answer = self._run_bcc(self._processes.readable_id(tgid), wanted)
         if self._processes.start_time_ticks(tgid) != started_ticks:
             raise ProcessGone(f"process {tgid} ended")
         return AddressNames({**texts, **by_functions(answer, wanted)}, by_bcc=answer is not None)

@@ -120,7 +120,7 @@ def network_namespace(proc: str, tgid: int | str) -> int:
 
 
 def children(proc: str, tgid: int) -> list[int]:
-    """Processes that the main thread of a process has started."""
+    """Processes that the main thread of a process has started. tgid: or a thread's id, for those of that thread."""
     try:
         with open(f"{proc}/{tgid}/task/{tgid}/children", "rb") as file:  # noqa: PTH123
             return [int(word) for word in file.read(64 * 1024).split()]

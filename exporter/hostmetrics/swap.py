@@ -20,7 +20,7 @@ class SwapReader:
     def bytes_of(self, tgid: int) -> int | None:
         """VmSwap of /proc/TGID/status; shared memory is not part of it."""
         try:
-            status = self._processes.read(tgid, "status", _STATUS_BYTES_MAX)
+            status = self._processes.read(self._processes.readable_id(tgid), "status", _STATUS_BYTES_MAX)
         except (ProcessGone, NotPossibleHere):
             return None
         return kilobytes(status.decode("ascii", "replace"), "VmSwap")

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from exporter.errors import NotPossibleHere
 from exporter.host import interfaces, netlink
 from exporter.host.network_namespaces import opened_inside
+from exporter.host.processes import Processes
 from exporter.host.tcp_sockets import TcpSocket, children, network_namespace, socket_inodes, tcp_sockets
 from exporter.hostmetrics.network import SocketsRead
 from exporter.series.host_totals import TracedProcess
@@ -58,6 +59,7 @@ class TracedSockets:
         self, proc: Path = Path("/proc"), *, with_namespaces: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._proc = str(proc)
+        self._processes = Processes(proc)
         self._with_namespaces = with_namespaces
         self._clock = clock
         self._descriptors: dict[int, _Descriptors] = {}
@@ -96,7 +98,8 @@ class TracedSockets:
         for one in traced:
             yield _Process(one.tgid, one.process)
         for one in traced:
-            yield from (_Process(tgid, one.process) for tgid in children(self._proc, one.tgid)[:WORKERS_MAX])
+            workers = children(self._proc, self._processes.readable_id(one.tgid))[:WORKERS_MAX]
+            yield from (_Process(tgid, one.process) for tgid in workers)
 
     def _read_descriptors(self, processes: Sequence[_Process], deadline: float) -> None:
         """Read descriptors of the processes whose last reading is oldest; traced processes before their workers."""
@@ -108,8 +111,9 @@ class TracedSockets:
         for process in due[:SCANS_AT_ONCE]:
             if self._clock() >= deadline:
                 return
-            namespace = network_namespace(self._proc, process.tgid)
-            self._descriptors[process.tgid] = _Descriptors(now, namespace, *socket_inodes(self._proc, process.tgid))
+            shown_as = self._processes.readable_id(process.tgid)
+            namespace = network_namespace(self._proc, shown_as)
+            self._descriptors[process.tgid] = _Descriptors(now, namespace, *socket_inodes(self._proc, shown_as))
 
     def _read_at(self, process: _Process) -> float:
         return self._descriptors.get(process.tgid, _NEVER).read_at
@@ -132,7 +136,8 @@ class TracedSockets:
         for process in processes:
             for inode in self._descriptors[process.tgid].sockets:
                 traced_of.setdefault(inode, process.traced)
-        opened = netlink.diag_socket() if is_own else opened_inside(self._proc, processes[0].tgid, netlink.diag_socket)
+        inside = self._processes.readable_id(processes[0].tgid)
+        opened = netlink.diag_socket() if is_own else opened_inside(self._proc, inside, netlink.diag_socket)
         with closing(opened) as one:
             for socket in tcp_sockets(one, traced_of.keys(), deadline):
                 found.setdefault(traced_of[socket.inode], []).append(socket)

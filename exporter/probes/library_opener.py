@@ -26,7 +26,7 @@ class LibraryOpener:
 
     def real_files(self, tgid: int) -> Mapping[Range, MappedFile]:
         """The files of a process's mappings; empty where the kernel cannot identify them."""
-        return self._mapped_files.of_process(tgid)
+        return self._mapped_files.of_process(self._processes.readable_id(tgid))
 
     def real_file(self, reader: TenantReader, found: ExaminedLibrary) -> MappedFile | None:
         """The inode that a probe on an examined file would be placed in; None where the kernel cannot identify it."""

@@ -9,7 +9,7 @@ slice and a service may hold containers, which then carry their `owner`, since i
 a container with pods in it; they count if the machine that is observed is that node (seen_from()).
 
     docker      /docker/<id>    docker-<id>.scope    <slice>:docker:<id>    /ecs/<task>/<id>
-    containerd  cri-containerd-<id>.scope    <slice>:cri-containerd:<id>    nerdctl-<id>.scope
+    containerd  cri-containerd-<id>.scope    <slice>:cri-containerd:<id>    nerdctl-<id>.scope    /k8s.io/<id>    /default/<id>
     crio        crio-<id>.scope    <pod>/crio-<id>      not crio-conmon-<id>, which is outside of the container
     podman      libpod-<id>.scope    libpod_parent/libpod-<id>    libpod-payload-<id>      not libpod-conmon-<id>
     kubernetes  kubepods/.../pod<uid>/<id>    ...kubepods-<class>-pod<uid_>.slice    ../pod<uid>/<id>
@@ -17,6 +17,9 @@ a container with pods in it; they count if the machine that is observed is that 
     lxc         lxc/<name>    lxc.payload/<name>    lxc.payload.<name>      not lxc.monitor
     slurm       slurm[_<node>]/uid_<n>/job_<n>/step_<n>    slurmstepd.scope/job_<n>/step_<n>
     systemd     any <name>.service, .scope, .slice, .socket, .mount, .swap
+
+A bare id in another place where only root makes cgroups, /<name>/<id> or beside this process, is `unconfirmed_id`. Deeper folders
+may have been given to a user.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ _RUNTIME_SERVICE: Final = re.compile(
     r"(?:containerd|docker|crio|podman|kubelet|k3s|rke2-server|rke2-agent|k0scontroller|k0sworker)\.service"
 )
 _PARENTS: Final = frozenset(("docker", "ecs", "lxc", "lxc.payload", "libpod_parent"))
+_CONTAINERD_NAMESPACES: Final = frozenset(("k8s.io", "default"))
+"""Folders of containerd at the root without systemd: for pods that have no cgroup of their own, and for nerdctl."""
 _POD_SLICE: Final = re.compile(
     rf"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod(?P<uid>{_UUID}|[0-9a-f]{{32}})\.slice"
 )
@@ -82,6 +87,7 @@ class Container:
     is one that the container claims.
     owner: who may have chosen id and unit: `uid 1000`, a service or a batch job; "" if only the machine's runtime has. No
     orchestrator knows a container with an owner. node: the container around a pod.
+    unconfirmed_id: it counts if the orchestrator lists it; "" where `id` is known.
     """
 
     id: str = ""
@@ -92,6 +98,7 @@ class Container:
     unit: str = ""
     owner: str = field(default="", compare=False)
     node: Container | None = field(default=None, compare=False)
+    unconfirmed_id: str = field(default="", compare=False)
 
 
 NO_CONTAINER: Final = Container()
@@ -102,7 +109,7 @@ def parse_cgroup(text: str) -> Container:
 
     Every controller of cgroup v1 has a line of its own, and so has v2; they may disagree. Among equals the first line counts.
     """
-    best = NO_CONTAINER
+    best, unconfirmed_id = NO_CONTAINER, ""
     if len(text) > TEXT_CHARACTERS_MAX:
         text = text[:TEXT_CHARACTERS_MAX].rpartition("\n")[0]  # half a path may look like a whole one
     for line in text.split("\n"):
@@ -110,9 +117,10 @@ def parse_cgroup(text: str) -> Container:
         if len(parts) != 3 or not parts[0].isdecimal() or not parts[2].startswith("/"):
             continue
         container = container_of_path(parts[2].removesuffix(" (deleted)"))
+        unconfirmed_id = unconfirmed_id or container.unconfirmed_id
         if _specificity(container) > _specificity(best):
             best = container
-    return best
+    return best if best.id else replace(best, unconfirmed_id=unconfirmed_id)
 
 
 def container_label(container: Container) -> str:
@@ -132,6 +140,19 @@ def container_label(container: Container) -> str:
     if container.unit.endswith(".service") and not _USER_MANAGER.fullmatch(container.unit):
         return f"{container.unit}{owner}"
     return ""
+
+
+def confirmed(container: Container, pod_uid: str) -> Container:
+    """The container once the orchestrator has listed its unconfirmed id, as one of this pod."""
+    if container.id or not container.unconfirmed_id:
+        return container
+    return replace(
+        container,
+        id=container.unconfirmed_id,
+        unconfirmed_id="",
+        pod_uid=container.pod_uid or pod_uid,
+        runtime="kubernetes" if container.runtime in ("", "systemd") else container.runtime,
+    )
 
 
 def seen_from(container: Container, machine_id: str) -> Container:
@@ -205,6 +226,7 @@ class _Walk:
         self._parents.append(name)
 
     def _enter_zone(self, name: str) -> None:
+        may_be_id = self._zone in (_Zone.MACHINE, _Zone.UNKNOWN) and len(self._parents) <= 1
         if self._zone in (_Zone.MACHINE, _Zone.NODE):
             self._enter_machine(name)
         elif self._zone is _Zone.OWNED:
@@ -213,6 +235,8 @@ class _Walk:
             self._zone = _Zone.NODE
         else:
             self._zone = _Zone.INSIDE if self.found.id else _Zone.UNKNOWN
+        if may_be_id and self._zone is _Zone.UNKNOWN and not self.found.pod_uid and _PLAIN.fullmatch(name):
+            self.found = replace(self.found, unconfirmed_id=name)
 
     @property
     def _may_be_node(self) -> bool:
@@ -247,6 +271,8 @@ class _Walk:
         """Whether containers of a runtime may be below a folder of this name."""
         if name in _QUALITIES:
             return _KUBEPODS.fullmatch(self._parent) is not None or (self._has_dots and not self._parents)
+        if name in _CONTAINERD_NAMESPACES:
+            return not self._parents
         if self._parents[-2:-1] == ["ecs"] or self._parents[-1:] == ["ecs"]:
             return True
         is_top = all(one.endswith(".slice") for one in self._parents)
@@ -298,9 +324,10 @@ class _Walk:
     def _may_hold_pods(self) -> bool:
         """Below kubepods, or beside our own cgroup: in a cgroup namespace the upper part of a path is only dots.
 
-        A bare id beside us may be anything; "pod<uid>" is a pod.
+        "pod<uid>" is then a pod, and so is one below the folder of another quality class than ours.
         """
-        return any(map(_KUBEPODS.fullmatch, self._parents[-2:])) or (self._has_dots and not self._parents)
+        is_beside = self._has_dots and len(self._parents) <= 1 and _QUALITIES.issuperset(self._parents)
+        return any(map(_KUBEPODS.fullmatch, self._parents[-2:])) or is_beside
 
     def _enter_container(self, name: str) -> bool:
         """A container's own cgroup."""
@@ -332,5 +359,7 @@ class _Walk:
         if _PLAIN.fullmatch(name):
             if parent == "docker" or is_task:
                 return name, "docker"
+            if len(self._parents) == 1 and parent in _CONTAINERD_NAMESPACES:
+                return name, "containerd"
             return (name, "") if _POD.fullmatch(parent) or _POD_SLICE.fullmatch(parent) else None
         return (name, "containerd") if is_task and _FARGATE.fullmatch(name) else None

@@ -7,7 +7,8 @@ or a mapped library.
 Signs, in the process itself and then in its ancestors; the nearest one decides:
 
     vllm     titles `VLLM::EngineCore_DP0`, `VLLM::Worker_TP0`, since 0.10; with VLLM_PROCESS_NAME_PREFIX that prefix instead;
-             the script `vllm`, the module `vllm`; under Ray `ray::RayWorkerWrapper` with vLLM's own kernels mapped
+             the script `vllm`, the module `vllm`; with vLLM's own kernels mapped such a title with any prefix, and
+             `ray::RayWorkerWrapper` under Ray
     sglang   titles `sglang::scheduler_TP0`, `sglang::detokenizer`, since 0.3; the script `sglang`, the module `sglang`
     tgi      `text-generation-server`, `-launcher` and `-router`, 1.0 to 3.3
     triton   the program `tritonserver`, and the `triton_python_backend_stub` that runs a model in Python, 2.x
@@ -70,8 +71,9 @@ def engine_by_programs(programs: Iterable[tuple[Sequence[str], str]], title_pref
 
 def engine_by_libraries(arguments: Sequence[str], libraries: Collection[str]) -> str:
     """The engine of a process whose programs show none. arguments: its own command line. libraries: mapped paths."""
-    is_ray_worker = bool(arguments) and bool(_RAY_WORKER.fullmatch(arguments[0]))
-    if is_ray_worker and any(map(_VLLM_KERNELS.fullmatch, libraries)):
+    title = arguments[0] if arguments else ""
+    has_role = bool(_RAY_WORKER.fullmatch(title) or _VLLM_ROLE.fullmatch(title.partition("::")[2]))
+    if has_role and any(map(_VLLM_KERNELS.fullmatch, libraries)):
         return "vllm"
     return "pytorch" if any(map(_LIBTORCH.fullmatch, libraries)) else ""
 

@@ -27,7 +27,10 @@ class _Place:
 
 
 class OwnerPlaces:
-    """Places of owners in the kernel's table. An owner keeps its place until another one needs it."""
+    """Places of owners in the kernel's table. An owner keeps its place until another one needs it.
+
+    Without a free place a process stays where the kernel has put it, until one becomes free.
+    """
 
     def __init__(self, shares: Shares, refused: Refusals) -> None:
         self._shares = shares
@@ -35,14 +38,16 @@ class OwnerPlaces:
         self._places: dict[int, _Place] = {}
         self._by_owner: dict[str, int] = {}
         self._by_process: dict[int, int] = {}
+        self._waiting: dict[int, tuple[Owner, ProcessShare]] = {}
         self._counted: dict[int, tuple[int, ...]] = {}
 
     def add(self, process: int, owner: Owner, share: ProcessShare) -> None:
-        """A process with this owner. Without a free place it stays where the kernel has put it."""
+        """A process with this owner."""
         number = self._by_owner.get(owner.key)
         if number is None:
             number = self._free_place()
             if number is None:
+                self._waiting[process] = owner, share
                 return
             self._places[number] = _Place(owner)
             self._by_owner[owner.key] = number
@@ -63,9 +68,21 @@ class OwnerPlaces:
 
     def remove(self, process: int) -> None:
         """The process has ended. What it holds is given back when its rows are deleted."""
+        self._waiting.pop(process, None)
         number = self._by_process.pop(process, None)
-        if number is not None:
-            self._places[number].processes.discard(process)
+        if number is None:
+            return
+        self._places[number].processes.discard(process)
+        if not self._places[number].processes and self._waiting:
+            self._add_waiting()
+
+    def _add_waiting(self) -> None:
+        """The owner that has waited longest gets the free place, with all of its processes."""
+        first, _ = next(iter(self._waiting.values()))
+        for process, (owner, share) in list(self._waiting.items()):
+            if owner.key == first.key:
+                del self._waiting[process]
+                self.add(process, owner, share)
 
     def _free_place(self) -> int | None:
         number = next((one for one in PLACES if one not in self._places), None)

@@ -3,56 +3,37 @@
 In: process rows and communicators from the kernel, /proc, names from an orchestrator. Out: the identity of each process, renames.
 A process without a rank in its environment is held back for at most HOLD_BACK_TICKS ticks, until NCCL is initialized, and one
 whose container has no name yet for NAME_TICKS, until the orchestrator reports it. What becomes known later is a new identity, and
-the caller moves the totals.
+the caller moves the totals. A process beyond the limit of workloads waits for room, and then gets its own identity.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
-from exporter.host.programs import Program
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.totals import Totals
-from exporter.units import BOOT_TICKS, NANOSECONDS
-from exporter.workloads import engine as engines
-from exporter.workloads import rank as ranks
-from exporter.workloads import refusals, slurm
+from exporter.workloads import refusals
 from exporter.workloads.admission import Admission
-from exporter.workloads.container import parse_cgroup, seen_from
-from exporter.workloads.engine import engine_by_libraries, engine_by_programs
+from exporter.workloads.container import confirmed
 from exporter.workloads.identity import name_process
-from exporter.workloads.machine import machine_container_id
 from exporter.workloads.orchestrators.pod_cache import PodCache
-from exporter.workloads.owner import Owner, owner_of
+from exporter.workloads.owner import Owner
 from exporter.workloads.owner_places import OwnerPlaces
-from exporter.workloads.rank import Communicator, rank_from_communicators, rank_from_environment
+from exporter.workloads.process_reader import ProcessReader, Reads
+from exporter.workloads.rank import Communicator, rank_from_communicators
 from exporter.workloads.refusals import Refusals
-from exporter.workloads.slurm import slurm_job
 from exporter.workloads.workload_process import OTHER, WorkloadProcess, infos, unread_process
 
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
 CHECKED_AT_ONCE = 16
-LIBRARIES_READ_AT_ONCE = 2
+RETRY_TICKS = 20
 BRIEF_TICKS = 240  # one minute
-_ENVIRONMENT_NAMES = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | engines.ENVIRONMENT_NAMES
 ALL_OTHERS = Owner("", "other")
-
-
-class Reads(Protocol):
-    """Reads what belongs to tenants; see host/tenant_reads.py."""
-
-    def environment(self, tgid: int, names: Collection[str]) -> Mapping[str, str]: ...
-
-    def programs(self, tgid: int) -> Iterable[Program]: ...
-
-    def mapped_libraries(self, tgid: int) -> Collection[str]: ...
 
 
 class Rename(NamedTuple):
@@ -82,10 +63,7 @@ class WorkloadRegistry:
         shares: Shares | None = None,
         refused: Refusals | None = None,
     ) -> None:
-        self._processes = processes
-        self._reads = reads
-        self._machine_id = machine_container_id(processes)
-        self._with_engines = with_engines
+        self._reader = ProcessReader(processes, reads, with_engines=with_engines)
         self._node = node
         self._pods = pods
         self._traced: dict[int, WorkloadProcess] = {}
@@ -96,7 +74,8 @@ class WorkloadRegistry:
         self._evicted: list[Identity] = []
         self._ticks = 0
         self._awaiting_liveness_check: list[int] = []
-        self._without_engine: deque[int] = deque()
+        self._waiting: dict[int, None] = {}  # for room, in this order
+        self._changes_seen = 0
 
     def __len__(self) -> int:
         return len(self._traced)
@@ -112,49 +91,18 @@ class WorkloadRegistry:
             row = rows[number]
             share = self._shares.of_process(number)
             uid = share.uid if share else 0
-            traced = self._read_process(row, uid) if newest[row.tgid] == number else unread_process(row, uid)
+            traced = self._reader.read(number, row, uid) if newest[row.tgid] == number else unread_process(row, uid)
             self._traced[number] = traced
             traced.admitted_at = self._ticks
             if share:
                 self._places.add(number, traced.owner, share)
-            if traced.is_readable and self._with_engines and not traced.engine:
-                self._without_engine.append(number)
-
-    def _read_process(self, row: ProcessRow, uid: int) -> WorkloadProcess:
-        """A process that has ended, whose tgid was reused or is not visible has neither rank nor container."""
-        processes, tgid = self._processes, row.tgid
-        if not tgid:
-            return unread_process(row, uid)
-        try:
-            environment = self._reads.environment(tgid, _ENVIRONMENT_NAMES)
-            cgroup_text = processes.cgroup(tgid)
-            container = seen_from(parse_cgroup(cgroup_text), self._machine_id)
-            if not _has_started(row, processes.start_time_ticks(tgid)):
-                return unread_process(row, uid)
-        except (ProcessGone, NotPossibleHere):
-            return unread_process(row, uid)
-        job = slurm_job(environment, container.slurm_job_id)
-        owner = owner_of(cgroup_text, uid)
-        traced = WorkloadProcess(row, owner, rank_from_environment(environment), container, job, is_readable=True)
-        if self._with_engines:
-            prefix = environment.get(engines.PREFIX_NAME, "")
-            traced.engine = engine_by_programs(self._reads.programs(tgid), prefix)
-        return traced
-
-    def _read_some_libraries(self) -> None:
-        """Look for an engine in /proc/TGID/maps of the next few processes whose programs show none; the file is long."""
-        for _ in range(min(LIBRARIES_READ_AT_ONCE, len(self._without_engine))):
-            traced = self._traced.get(self._without_engine.popleft())
-            if traced is not None and self._is_alive(traced.row):
-                tgid = traced.row.tgid
-                arguments = next((own.arguments for own in self._reads.programs(tgid)), ())
-                traced.engine = engine_by_libraries(arguments, self._reads.mapped_libraries(tgid))
 
     def update_identities(self, communicators: Mapping[int, Sequence[CommunicatorRow]]) -> list[Rename]:
         """Assign identities to processes whose names are known by now; returns those that change. Call once a tick."""
         self._ticks += 1
-        self._read_some_libraries()
-        renames = []
+        self._admission.tick()
+        self._reader.read_some_libraries(self._traced)
+        renames = self._admit_waiting()
         for number, traced in self._traced.items():
             rows = communicators.get(number, ())
             # Names are kept when the pod is gone before its last process.
@@ -164,6 +112,8 @@ class WorkloadRegistry:
             if traced.identity is not None and rows == traced.communicators and names == traced.container_names:
                 continue
             has_new_names = names != traced.container_names
+            if names is not None:
+                traced.container = confirmed(traced.container, names.pod_uid)
             traced.container_names = names
             traced.communicators = rows
             known = [Communicator(row.hash, row.rank, row.ranks, row.created_ns) for row in rows if row.rank >= 0]
@@ -177,7 +127,7 @@ class WorkloadRegistry:
                 or has_new_names
                 or traced.communicator_rank != traced.identity_communicator_rank
             ):
-                identity = self._make_identity(traced)
+                identity = self._make_identity(number, traced, self._living)
             else:
                 identity = traced.identity
             if traced.identity not in (None, identity):
@@ -195,6 +145,31 @@ class WorkloadRegistry:
             if traced.identity in evicted:
                 renames.append(Rename(number, traced.identity))
                 traced.identity = self.other
+                self._waiting[number] = None
+        return renames
+
+    def _admit_waiting(self) -> list[Rename]:
+        """Give processes that share the identity of all others their own one, as far as there is room by now.
+
+        Before newer processes, which would take it.
+        """
+        if not self._waiting or (self._changes_seen == self._admission.changes and self._ticks % RETRY_TICKS):
+            return []
+        self._changes_seen = self._admission.changes
+        renames = []
+        refused: set[str] = set()  # owners; what one of them is refused now, all its processes are
+        living = self._living()
+        for number in list(self._waiting):
+            traced = self._traced[number]
+            if traced.owner.key in refused:
+                continue
+            identity = self._make_identity(number, traced, lambda: living, is_retry=True)
+            if identity != self.other:
+                renames.append(Rename(number, self.other))
+                traced.identity = identity
+                living.add(identity)
+            elif self._admission.last_refusal == refusals.WORKLOADS:
+                refused.add(traced.owner.key)
         return renames
 
     @property
@@ -213,15 +188,24 @@ class WorkloadRegistry:
     def _hold_back_ticks(self, traced: WorkloadProcess) -> int:
         """How long to hold it back for a name or a rank that may still come."""
         has_rank = bool(traced.rank.rank or traced.communicator_rank)
-        lacks_name = bool(traced.container.id or traced.container.pod_uid) and not (
+        container = traced.container
+        lacks_name = bool(container.id or container.unconfirmed_id or container.pod_uid) and not (
             traced.container_names and traced.container_names.container
         )
         if lacks_name and self._pods is not None and self._pods.is_worth_waiting_for:
             return NAME_TICKS
         return 0 if has_rank else HOLD_BACK_TICKS
 
-    def _make_identity(self, traced: WorkloadProcess) -> Identity:
-        """Its identity; beyond the limit of workloads the shared one."""
+    def _make_identity(
+        self,
+        number: int,
+        traced: WorkloadProcess,
+        living: Callable[[], Collection[Identity]],
+        *,
+        is_running: bool = True,
+        is_retry: bool = False,
+    ) -> Identity:
+        """Its identity; beyond the limit of workloads the shared one, until there is room."""
         traced.identity_communicator_rank = traced.communicator_rank
         identity = name_process(
             node=self._node,
@@ -230,7 +214,12 @@ class WorkloadRegistry:
             container=traced.container,
             names=traced.container_names,
         )
-        return self._admission.admit(identity, traced.owner, self._living) or self.other
+        admitted = self._admission.admit(identity, traced.owner, living, is_running=is_running, is_retry=is_retry)
+        if admitted is not None:
+            self._waiting.pop(number, None)
+        elif is_running:
+            self._waiting[number] = None
+        return admitted or self.other
 
     def expire(self, retained: Iterable[Identity]) -> None:
         """Free the places of identities that no process has any more. retained: those whose totals are still exported."""
@@ -256,10 +245,11 @@ class WorkloadRegistry:
     def remove(self, process: int) -> Identity | None:
         """Remove a process that has ended. Returns the identity its totals go to; None when it was never admitted."""
         traced = self._traced.pop(process, None)
+        self._waiting.pop(process, None)
         self._places.remove(process)
         if traced is None:
             return None
-        identity = traced.identity or self._make_identity(traced)
+        identity = traced.identity or self._make_identity(process, traced, self._living, is_running=False)
         is_brief = self._ticks - traced.admitted_at < BRIEF_TICKS
         self._admission.end(identity, self._living, is_brief=is_brief)
         return identity
@@ -283,18 +273,7 @@ class WorkloadRegistry:
             self._awaiting_liveness_check[CHECKED_AT_ONCE:],
         )
         known = [(number, self._traced[number].row) for number in due if number in self._traced]
-        return [number for number, row in known if not self._is_alive(row)]
-
-    def _is_alive(self, row: ProcessRow) -> bool:
-        if not row.tgid:
-            return True  # not visible in /proc: its exit event has to suffice
-        try:
-            started_ticks = self._processes.start_time_ticks(row.tgid)
-        except ProcessGone:
-            return False
-        except NotPossibleHere:
-            return True
-        return _has_started(row, started_ticks)
+        return [number for number, row in known if not self._reader.is_alive(row)]
 
     def workload_info(self) -> Totals:
         """gpustall_workload_info of every process within the limit of workloads, and of at most INFOS_MAX of an owner."""
@@ -309,8 +288,3 @@ class WorkloadRegistry:
         for identity, count in folded.items():
             owner = self._admission.owner_of(identity)
             self.refused.add(refusals.SERIES, owner or ALL_OTHERS, count)
-
-
-def _has_started(row: ProcessRow, at_ticks: int) -> bool:
-    """Whether the process in /proc is this one: start times there are rounded to hundredths of a second."""
-    return abs(at_ticks - row.start_ns * BOOT_TICKS // NANOSECONDS) <= 1

@@ -82,6 +82,25 @@ class TestNames:
 
         assert first == [("train", "job-0", "train")]
 
+    @pytest.mark.parametrize("is_listed", [True, False])
+    def test_id_in_an_unusual_place_counts_if_the_orchestrator_lists_it(
+        self, tmp_path: Path, *, is_listed: bool
+    ) -> None:
+        """Any program may give a cgroup such a name."""
+        cluster, rank = Cluster(), fresh_rank()
+        cluster.put(pod("job-0", ("train", IDENTIFIER if is_listed else "6" * 64)))
+        with (
+            named_cgroup("v1", f"my-runtime/{IDENTIFIER}") as cgroup,
+            naming(cluster, tmp_path) as exporter,
+            working(exporter, cgroup, rank),
+        ):
+            eventually(lambda: names(exporter, rank), "it is exported")
+            (info,) = exporter.scrape().matching(INFO, rank=rank)
+
+        assert (info.labels["pod"], info.labels["container_id"], info.labels["pod_uid"]) == (
+            ("job-0", IDENTIFIER, uid_of("job-0")) if is_listed else ("", "", "")
+        )
+
     def test_id_for_a_name_without_permission(self, cgroup: Path, tmp_path: Path) -> None:
         """Everything else is exported."""
         cluster, rank = Cluster(is_forbidden=True), fresh_rank()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import gpustall_standin as standin
 from tests.support.exporter_process import Exporter, running
-from tests.support.exposition import Sample
-from tests.support.held_calls import fresh_rank, held_calls
+from tests.support.held_calls import held_calls
 from tests.support.named_cgroup import named_cgroup
-from tests.support.traced import eventually, only
+from tests.support.placed import info_in
+from tests.support.traced import eventually
 
 # The first twelve digits are shown. They contain the tgid of this process, so that two runs do not collide.
 SHORT_ID = f"{os.getpid():012x}"
@@ -31,16 +30,6 @@ def exporter() -> Iterator[Exporter]:
         yield found
 
 
-def _info(exporter: Exporter, cgroup: Path) -> Sample:
-    """gpustall_workload_info of a process started in a cgroup."""
-    rank = fresh_rank()
-    entered = ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(cgroup))
-    with held_calls("cudaEventRecord:1", rank=rank, before=entered):
-        found = eventually(lambda: exporter.scrape().matching("gpustall_workload_info", rank=rank), "it is exported")
-    sample: Sample = only(found)
-    return sample
-
-
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 class TestIdentity:
     """In either version of cgroups; on a machine with both, the more specific one counts."""
@@ -48,7 +37,7 @@ class TestIdentity:
     def test_docker_container_has_its_short_id(self, exporter: Exporter, hierarchy: str) -> None:
         """As `docker ps` shows it."""
         with named_cgroup(hierarchy, f"docker/{ID}") as cgroup:
-            labels = _info(exporter, cgroup).labels
+            labels = info_in(exporter, cgroup).labels
 
         assert labels["container"] == SHORT_ID
         assert (labels["container_id"], labels["container_runtime"]) == (ID, "docker")
@@ -56,7 +45,7 @@ class TestIdentity:
     def test_pod_by_the_cgroupfs_driver_has_its_uid(self, exporter: Exporter, hierarchy: str) -> None:
         """To be joined with kube-state-metrics."""
         with named_cgroup(hierarchy, f"kubepods/burstable/pod{POD_UID}/{ID}") as cgroup:
-            labels = _info(exporter, cgroup).labels
+            labels = info_in(exporter, cgroup).labels
 
         assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
         assert (labels["container_runtime"], labels["namespace"], labels["pod"]) == ("kubernetes", "", "")
@@ -65,26 +54,35 @@ class TestIdentity:
         """containerd with the systemd driver replaces the dashes of the uid by underscores."""
         slices = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + POD_UID.replace("-", "_")
         with named_cgroup(hierarchy, f"{slices}.slice/cri-containerd-{ID}.scope") as cgroup:
-            labels = _info(exporter, cgroup).labels
+            labels = info_in(exporter, cgroup).labels
 
         assert (labels["container"], labels["pod_uid"]) == (SHORT_ID, POD_UID)
         assert labels["container_runtime"] == "containerd"
 
     def test_slurm_job_number_is_the_container(self, exporter: Exporter, hierarchy: str) -> None:
         with named_cgroup(hierarchy, "slurm/uid_1000/job_4711/step_0/task_0") as cgroup:
-            labels = _info(exporter, cgroup).labels
+            labels = info_in(exporter, cgroup).labels
 
         assert (labels["container"], labels["slurm_job_id"]) == ("job_4711", "4711")
 
     def test_systemd_unit_is_the_container(self, exporter: Exporter, hierarchy: str) -> None:
         with named_cgroup(hierarchy, f"system.slice/{UNIT}") as cgroup:
-            labels = _info(exporter, cgroup).labels
+            labels = info_in(exporter, cgroup).labels
 
         assert (labels["container"], labels["unit"]) == (UNIT, UNIT)
 
+    @pytest.mark.parametrize("namespace", ["k8s.io", "default"])
+    def test_container_in_a_namespace_of_containerd(self, exporter: Exporter, hierarchy: str, namespace: str) -> None:
+        """A pod without a cgroup of its own, and nerdctl, both without systemd."""
+        with named_cgroup(hierarchy, f"{namespace}/{ID}") as cgroup:
+            labels = info_in(exporter, cgroup).labels
+
+        assert (labels["container"], labels["container_id"]) == (SHORT_ID, ID)
+        assert labels["container_runtime"] == "containerd"
+
     def test_hexadecimal_digits_elsewhere_are_no_container(self, exporter: Exporter, hierarchy: str) -> None:
         with named_cgroup(hierarchy, f"other/{ID}") as cgroup:
-            labels = _info(exporter, cgroup).labels
+            labels = info_in(exporter, cgroup).labels
 
         assert labels["container_id"] != ID
         assert labels["container"] != SHORT_ID

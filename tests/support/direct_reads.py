@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from exporter.host.environments import environment
 from exporter.host.processes import Processes
 from exporter.host.programs import Program, lineage, mapped_libraries
 from exporter.host.symbols import FilesAt, by_files
@@ -16,7 +17,7 @@ class DirectReads:
         self._processes = processes
 
     def environment(self, tgid: int, names: Collection[str]) -> Mapping[str, str]:
-        return self._processes.environ(tgid, frozenset(names))
+        return environment(self._processes, tgid, frozenset(names))
 
     def programs(self, tgid: int) -> Iterable[Program]:
         return lineage(self._processes, tgid)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.traced import eventually
 
 
-def _hierarchies() -> dict[str, Path]:
+def hierarchies() -> dict[str, Path]:
     """Mounted hierarchies: v2, and those of v1 with the controllers of memory, of CPUs, and the freezer."""
     found = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
@@ -30,7 +30,7 @@ def _hierarchies() -> dict[str, Path]:
 @contextmanager
 def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
     """A cgroup, created with its missing ancestors, and removed at the end."""
-    root = _hierarchies().get(hierarchy)
+    root = hierarchies().get(hierarchy)
     if root is None:
         pytest.skip(f"needs control groups {hierarchy}, mounted")
     made = []

@@ -40,14 +40,15 @@ class PodCache:
         return len(self._pods)
 
     def names_of(self, container: Container) -> ContainerNames | None:
-        """By the container's id, else by its pod's uid; None while the cache has neither.
+        """By the container's id, also an unconfirmed one, else by its pod's uid; None while the cache has neither.
 
         None as well for a container whose id may have been chosen by its owner, and for a container in another one.
         """
         if container.owner or container.node:
             return None
+        identifier = container.id or container.unconfirmed_id
         with self._lock:
-            found = self._by_container.get(container.id) if container.id else None
+            found = self._by_container.get(identifier) if identifier else None
             of_pod = self._by_uid.get(container.pod_uid) if container.pod_uid else None
         is_of_another = found and of_pod and (found.namespace, found.pod) != (of_pod.namespace, of_pod.pod)
         return of_pod if is_of_another else found or of_pod
@@ -75,10 +76,11 @@ class PodCache:
             return
         self._delete(uid)
         self._pods[uid] = pod
+        pod_uid = next(iter(pod.uids), "")
         for one in pod.uids:
-            self._by_uid[one] = ContainerNames(pod.namespace, pod.name)
+            self._by_uid[one] = ContainerNames(pod.namespace, pod.name, pod_uid=pod_uid)
         for container, name in pod.containers.items():
-            self._by_container[container] = ContainerNames(pod.namespace, pod.name, name)
+            self._by_container[container] = ContainerNames(pod.namespace, pod.name, name, pod_uid)
 
     def _delete(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)

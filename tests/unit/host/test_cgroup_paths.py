@@ -44,6 +44,19 @@ class TestResolve:
 
         assert paths.resolve("0::/../../system.slice/sshd.service\n") == ("/../../system.slice/sshd.service",)
 
+    def test_text_from_the_root_has_the_same_lines(self) -> None:
+        """A hierarchy in which the own cgroup is unknown stays as it is."""
+        own = {"": "/kubepods/pod1/a", "cpu": None}
+        paths = CgroupPaths(is_at_root=False, find=lambda _controller: None, own_path=lambda name: own[name])
+        text = "2:cpu,cpuacct:/../b\n0::/../../pod2/b:c\n"
+
+        assert paths.from_root(text) == "2:cpu,cpuacct:/../b\n0::/kubepods/pod2/b:c\n"
+
+    def test_text_in_the_machine_s_namespace_is_the_same(self) -> None:
+        paths = CgroupPaths(is_at_root=True, find=lambda _controller: None)
+
+        assert paths.from_root("0::/docker/a\n") == "0::/docker/a\n"
+
     def test_name_of_a_cgroup_begins_no_line(self) -> None:
         """Only a newline does, which no name can hold."""
         paths = CgroupPaths(is_at_root=True, find=lambda _controller: None)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.processes import ENVIRON_BYTES_MAX, Processes
+from exporter.host.processes import Processes
 
 from .process_tree import process, stat_line
 
@@ -65,57 +64,50 @@ class TestStat:
             process(tmp_path, 7).stat(8)
 
 
-class TestEnvironment:
-    def environ(self, tmp_path: Path, content: bytes, *names: str) -> dict[str, str]:
-        """The wanted variables of a process whose environment is `content`."""
-        return process(tmp_path, 7, environ=content).environ(7, frozenset(names))
+class TestMainThreadEnded:
+    """Process 7 whose main thread has ended while thread 9 goes on; thread 8 has ended as well."""
 
-    def test_only_wanted_names_are_returned(self, tmp_path: Path) -> None:
-        """An environment holds passwords."""
-        content = b"RANK=3\0PASSWORD=x\0WORLD_SIZE=8\0"
+    @pytest.fixture
+    def processes(self, tmp_path: Path) -> Processes:
+        found = process(tmp_path, 7, maps=b"", stat=stat_line(7).replace(b") S", b") Z"), cgroup=b"4:memory:/\n0::/a\n")
+        for tid, state in ((7, b"Z"), (8, b"X"), (9, b"S")):
+            process(tmp_path / "7/task", tid, stat=stat_line(tid).replace(b") S", b") " + state))
+        (tmp_path / "7/task/9/maps").write_bytes(b"of thread 9")
+        (tmp_path / "7/task/9/cgroup").write_bytes(b"4:memory:/docker/a\n0::/a\n")
+        (tmp_path / "7/task/9/exe").symlink_to("/usr/bin/python3")
+        return found
 
-        assert self.environ(tmp_path, content, "RANK", "WORLD_SIZE", "ABSENT") == {"RANK": "3", "WORLD_SIZE": "8"}
+    def test_files_are_those_of_a_thread_that_goes_on(self, processes: Processes) -> None:
+        """Empty ones, missing ones and links. Version 1 shows an ended thread in the root cgroup."""
+        assert processes.maps(7) == b"of thread 9"
+        assert processes.link(7, "exe") == b"/usr/bin/python3"
+        assert processes.cgroup(7) == "4:memory:/docker/a\n0::/a\n"
+        assert processes.readable_id(7) == 9
 
-    def test_name_inside_of_another_name_or_value_does_not_count(self, tmp_path: Path) -> None:
-        """LOCAL_RANK ends in RANK."""
-        assert self.environ(tmp_path, b"LOCAL_RANK=1\0X=RANK=2\0RANKS=3\0", "RANK") == {}
+    def test_process_that_has_ended_stays_ended(self, processes: Processes) -> None:
+        """A zombie that its parent has not waited for."""
+        (processes.proc / "7/task/9/stat").write_bytes(stat_line(9).replace(b") S", b") Z"))
 
-    def test_first_of_two_counts(self, tmp_path: Path) -> None:
-        """As in getenv(3)."""
-        assert self.environ(tmp_path, b"RANK=1\0RANK=2\0", "RANK") == {"RANK": "1"}
+        assert (processes.maps(7), processes.readable_id(7)) == (b"", 7)
+        with pytest.raises(ProcessGone):
+            processes.link(7, "exe")
 
-    def test_value_may_be_empty_hold_equal_signs_and_lack_its_end(self, tmp_path: Path) -> None:
-        """A program that overwrites its arguments may leave no zero at the end."""
-        assert self.environ(tmp_path, b"A=\0B=x=y\0C=z", "A", "B", "C") == {"A": "", "B": "x=y", "C": "z"}
+    def test_main_thread_that_runs_stands_for_the_process(self, processes: Processes) -> None:
+        (processes.proc / "7/stat").write_bytes(stat_line(7))
 
-    def test_value_is_made_printable_and_cut_at_256_characters(self, tmp_path: Path) -> None:
-        """Invalid UTF-8, a newline, and a long value."""
-        content = b"A=\xff\n\0B=" + "ä".encode() * 300 + b"\0"
-
-        assert self.environ(tmp_path, content, "A", "B") == {"A": "\ufffd\ufffd", "B": "ä" * 256}
-
-    def test_environment_of_2_mib_is_read_to_its_end(self, tmp_path: Path) -> None:
-        """The last variable of exactly 2 MiB is found."""
-        content = b"X=".ljust(ENVIRON_BYTES_MAX - 8, b"x") + b"\0RANK=7\0"
-        assert len(content) == ENVIRON_BYTES_MAX
-
-        assert self.environ(tmp_path, content, "RANK") == {"RANK": "7"}
-
-    def test_variable_cut_at_2_mib_is_not_used(self, tmp_path: Path) -> None:
-        """RANK=77 cut to RANK=7 would be a wrong rank."""
-        content = b"X=".ljust(ENVIRON_BYTES_MAX - 7, b"x") + b"\0RANK=77\0"
-
-        assert self.environ(tmp_path, content, "RANK") == {}
-
-    def test_one_variable_of_3_mib_gives_nothing(self, tmp_path: Path) -> None:
-        """Its end is beyond the limit."""
-        assert self.environ(tmp_path, b"RANK=" + b"1" * 3 * 2**20, "RANK") == {}
+        assert (processes.maps(7), processes.readable_id(7)) == (b"", 7)
 
 
 class TestCgroup:
     def test_cgroup_is_text_of_any_bytes(self, tmp_path: Path) -> None:
         """Input of parse_cgroup()."""
         assert process(tmp_path, 7, cgroup=b"0::/a\xff\n").cgroup(7) == "0::/a\ufffd\n"
+
+    def test_paths_are_followed_to_the_root(self, tmp_path: Path) -> None:
+        """In a cgroup namespace."""
+        process(tmp_path, 7, cgroup=b"0::/../b\n")
+
+        assert Processes(tmp_path, lambda text: text.replace("/../", "/a/")).cgroup(7) == "0::/a/b\n"
 
 
 class TestRealProc:
@@ -128,18 +120,6 @@ class TestRealProc:
         assert tgid in processes.tgids()
         assert processes.stat(tgid).parent_tgid == os.getppid()
         assert processes.cgroup(tgid) == Path("/proc/self/cgroup").read_text()
-
-    def test_environment_of_a_child_is_read_whole(self) -> None:
-        """Sixteen variables of 120 KiB come before the wanted one."""
-        environment = {f"X{number}": "x" * 120 * 1024 for number in range(16)} | {"RANK": "5"}
-        command = [sys.executable, "-c", "print(flush=True); input()"]
-        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            found = Processes().environ(child.pid, frozenset({"RANK"}))
-            child.communicate(b"\n")
-
-        assert found == {"RANK": "5"}
 
     def test_ended_process_is_gone(self) -> None:
         """After it was waited for, its tgid leads nowhere."""

@@ -23,7 +23,8 @@ class TestRoom:
     def test_owner_alone_may_have_all(self) -> None:
         """Four of four; the fifth is refused."""
         four, refused = admission(4)
-        admitted = [four.admit(rank(number), GREEDY, set) for number in range(5)]
+        running = {rank(number) for number in range(4)}
+        admitted = [four.admit(rank(number), GREEDY, lambda: running) for number in range(5)]
 
         assert admitted == [rank(0), rank(1), rank(2), rank(3), None]
         assert refused.sums() == {("workloads", "uid 65534"): 1}
@@ -33,7 +34,7 @@ class TestRoom:
         four, refused = admission(4)
         for number in range(4):
             four.admit(rank(number), GREEDY, set)
-        running = {rank(0), rank(2), rank(3)}
+        running = {rank(0), rank(2), rank(3), rank(0, "own"), rank(1, "own")}
         admitted = [four.admit(rank(number, "own"), SMALL, lambda: running) for number in range(3)]
 
         assert admitted == [rank(0, "own"), rank(1, "own"), None]
@@ -55,6 +56,74 @@ class TestRoom:
         one.keep([])
 
         assert one.admit(rank(1), GREEDY, set) == rank(1)
+
+
+class TestEnded:
+    """Workloads that have ended make room first."""
+
+    def test_own_one_that_ended_first_makes_room(self) -> None:
+        """Its series end before their time, which is counted."""
+        three, refused = admission(3)
+        for number in (0, 1, 2):
+            three.admit(rank(number), SMALL, set)
+        for number in (1, 0):
+            three.tick()
+            three.end(rank(number), set, is_brief=False)
+        admitted = [three.admit(rank(number), SMALL, lambda: {rank(2), rank(3), rank(4)}) for number in (3, 4, 5)]
+
+        assert (admitted, three.take_evicted()) == ([rank(3), rank(4), None], [rank(1), rank(0)])
+        assert refused.sums() == {("workloads", "uid 1000"): 3}
+
+    def test_one_of_an_owner_that_has_more_makes_room(self) -> None:
+        """Each job in a container of its own, say."""
+        three, _ = admission(3)
+        for number in range(3):
+            three.admit(rank(number), Owner(f"container {number}", f"c{number}"), set)
+            three.end(rank(number), set, is_brief=False)
+
+        assert three.admit(rank(3), SMALL, lambda: {rank(3)}) == rank(3)
+        assert three.take_evicted() == [rank(0)]
+
+    def test_one_of_an_owner_that_has_no_more_makes_room_after_a_minute(self) -> None:
+        """A program that starts thousands of others must not end the series of a job the moment it is over."""
+        two, _ = admission(2)
+        two.admit(rank(0), SMALL, set)
+        two.admit(rank(1), GREEDY, set)
+        two.end(rank(0), set, is_brief=False)
+        early = two.admit(rank(2), GREEDY, lambda: {rank(1)})
+        for _ in range(240):
+            two.tick()
+
+        assert (early, two.admit(rank(2), GREEDY, lambda: {rank(1)})) == (None, rank(2))
+
+    def test_process_that_has_ended_itself_takes_no_place_of_its_owner(self) -> None:
+        """Thousands of short ones would end each other's series."""
+        one, _ = admission(1)
+        one.admit(rank(0), GREEDY, set)
+        one.end(rank(0), set, is_brief=False)
+
+        assert one.admit(rank(1), GREEDY, set, is_running=False) is None
+
+    def test_second_attempt_is_not_counted_again(self) -> None:
+        one, refused = admission(1)
+        one.admit(rank(0), GREEDY, set)
+        for is_retry in (False, True, True):
+            one.admit(rank(1), GREEDY, lambda: {rank(0)}, is_retry=is_retry)
+
+        assert refused.sums() == {("workloads", "uid 65534"): 1}
+
+    def test_end_and_free_places_are_changes(self) -> None:
+        """After which it is worth asking again."""
+        two, _ = admission(2)
+        two.admit(rank(0), GREEDY, set)
+        seen = [two.changes]
+        two.end(rank(0), set, is_brief=False)
+        seen.append(two.changes)
+        two.keep([rank(0)])
+        seen.append(two.changes)
+        two.keep([])
+
+        assert [*seen, two.changes] == [0, 1, 1, 2]
 
 
 class TestClaims:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.workloads.container import Container, container_label, parse_cgroup, seen_from
+from exporter.workloads.container import Container, confirmed, container_label, parse_cgroup, seen_from
 
 ID = "3f1b" + "0123456789abcdef" * 3 + "cafe" * 3
 OTHER = "77aa" * 16
@@ -146,6 +146,10 @@ class TestKubernetes:
             f"/../../kubepods-burstable-pod{UID_}.slice/cri-containerd-{ID}.scope",
             f"/../../pod{UID}/{ID}",
             f"/../../../besteffort/../kubepods/pod{UID}/{ID}",
+            f"/../../../besteffort/pod{UID}/{ID}",
+            f"/../../burstable/pod{UID}/{ID}",
+            f"/../../burstable/pod{UID}/crio-{ID}",
+            f"/../../../kubepods-besteffort.slice/kubepods-besteffort-pod{UID_}.slice/cri-containerd-{ID}.scope",
         ],
     )
     def test_path_in_a_cgroup_namespace(self, path: str) -> None:
@@ -156,6 +160,14 @@ class TestKubernetes:
         """The prefix is sufficient; a bare id is not."""
         assert at(f"/../cri-containerd-{ID}.scope").id == ID
         assert at(f"/../{ID}") == Container()
+
+    @pytest.mark.parametrize(
+        "path",
+        [f"/../burstable/besteffort/pod{UID}/{ID}", f"/../a/burstable/pod{UID}/{ID}", f"/burstable/pod{UID}/{ID}"],
+    )
+    def test_folder_of_a_quality_class_counts_in_its_place_only(self, path: str) -> None:
+        """Beside a folder of ours; pods have no other one in between."""
+        assert at(path) == Container()
 
     def test_escaped_dashes(self) -> None:
         r"""systemd writes a dash inside of a name as \x2d."""
@@ -193,6 +205,39 @@ class TestOthers:
     def test_nerdctl(self) -> None:
         """containerd without Kubernetes."""
         assert at(f"/system.slice/nerdctl-{ID}.scope").runtime == "containerd"
+
+    @pytest.mark.parametrize("namespace", ["default", "k8s.io"])
+    def test_namespace_of_containerd_at_the_root(self, namespace: str) -> None:
+        """Without systemd: nerdctl's, and that of pods that have no cgroup of their own."""
+        assert at(f"/{namespace}/{ID}") == Container(id=ID, runtime="containerd")
+        assert at(f"/a/{namespace}/{ID}") == Container()
+
+    @pytest.mark.parametrize("path", [f"/{ID}", f"/my-runtime/{ID}", f"/my-runtime/{ID}/a", f"/../{ID}", f"/../a/{ID}"])
+    def test_bare_id_in_another_place_of_root_is_unconfirmed(self, path: str) -> None:
+        """Only root makes cgroups there; what the digits are the orchestrator knows."""
+        assert (at(path).id, at(path).unconfirmed_id) == ("", ID)
+        assert confirmed(at(path), UID) == Container(id=ID, runtime="kubernetes", pod_uid=UID)
+
+    def test_unconfirmed_id_beside_a_unit(self) -> None:
+        """Version 2 has the units, version 1 the controllers."""
+        text = f"4:memory:/my-runtime/{ID}\n0::/system.slice/containerd.service\n"
+
+        assert parse_cgroup(text).unconfirmed_id == ID
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"/tenants/a/{ID}",
+            f"/user.slice/{ID}",
+            f"/system.slice/foo.service/{ID}",
+            f"/docker/{OTHER}/{ID}",
+            f"/../pod{UID}/{OTHER}/{ID}",
+            f"/my-runtime/{OTHER}/{ID}",
+            "/my-runtime/container-1",
+        ],
+    )
+    def test_id_that_a_tenant_may_have_chosen_is_not_even_unconfirmed(self, path: str) -> None:
+        assert at(path).unconfirmed_id != ID
 
     @pytest.mark.parametrize(
         ("path", "name"),
@@ -385,6 +430,10 @@ CLAIMS = (
     "slurmstepd.scope/job_666/step_0",
     "system.slice/slurmstepd.scope/job_666",
     f"../docker/{VICTIM}",
+    VICTIM,
+    f"k8s.io/{VICTIM}",
+    f"default/{VICTIM}",
+    f"besteffort/pod{VICTIM_UID}/{VICTIM}",
 )
 PLACES = (
     f"/docker/{ID}",
@@ -392,6 +441,10 @@ PLACES = (
     f"/kubepods/burstable/pod{UID}/{ID}",
     f"{BURSTABLE}/cri-containerd-{ID}.scope",
     f"/../../pod{UID}/{ID}",
+    f"/../../../besteffort/pod{UID}/{ID}",
+    f"/k8s.io/{ID}",
+    f"/default/{ID}",
+    f"/my-runtime/{ID}",
     f"/../cri-containerd-{ID}.scope",
     f"/machine.slice/libpod-{ID}.scope",
     "/lxc/web1",
@@ -420,6 +473,7 @@ class TestClaims:
         label = container_label(found)
 
         assert found.pod_uid == own.pod_uid
+        assert found.unconfirmed_id == own.unconfirmed_id
         assert found.slurm_job_id == own.slurm_job_id
         if own.id:
             assert (found.id, found.runtime, label) == (own.id, own.runtime, container_label(own))

@@ -86,6 +86,19 @@ class TestPlaces:
         assert bench.refused.sums() == {("errors", "c0"): 3}
         assert bench.owners.rows[abi.NUMBER.pack(FIRST)] == bytes(abi.OWNER_ROW.size)
 
+    def test_owner_that_found_no_place_gets_the_next_free_one(self) -> None:
+        """With all of its processes; the kernel's place for newcomers is shared."""
+        bench = Bench()
+        for at, _ in enumerate(PLACES):
+            bench.add(at, Owner(f"container {at}", f"c{at}"), group=1000 + at)
+        for process, owner in ((9997, USER), (9998, CONTAINER), (9999, USER)):
+            bench.add(process, owner)
+        bench.places.remove(9997)
+        bench.places.remove(3)
+        bench.places.remove(7)
+
+        assert bench.requests[-2:] == [(ShareRequest.OWNER, 9998, FIRST + 3), (ShareRequest.OWNER, 9999, FIRST + 7)]
+
 
 class TestRefused:
     def test_refusals_are_counted_by_owner(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from exporter import catalog
 from exporter.host.processes import Processes
 from exporter.kernel.process_rows import CommunicatorRow
@@ -332,30 +334,46 @@ class TestLimit:
             self.OTHER,
         ]
 
-    def test_other_stays_other_when_there_is_room_again(self, tmp_path: Path) -> None:
-        """So that its series continue."""
+    def test_ended_workload_makes_room_for_one_that_runs(self, tmp_path: Path) -> None:
+        """What it has counted as `other` stays there. The series of the ended one end."""
         registry = self.registry(tmp_path)
         registry.remove(0)
-        registry.expire(())
-        registry.update_identities({})
+        renames = registry.update_identities({})
 
-        assert registry.identities()[2] == self.OTHER
+        assert renames == [Rename(2, self.OTHER)]
+        assert registry.identities()[2] == Identity(node="gpu7", rank="2")
+        assert registry.evicted == [Identity(node="gpu7", rank="0")]
 
-    def test_room_is_free_again_when_totals_have_expired(self, tmp_path: Path) -> None:
-        """Rank 0 has ended; while its totals are exported it counts."""
+    def test_one_that_has_waited_comes_before_a_newer_one(self, tmp_path: Path) -> None:
         registry = self.registry(tmp_path)
-        ended = registry.remove(0)
-        assert ended is not None
+        registry.remove(0)
         process(tmp_path, 103, environ=b"RANK=3\0", cgroup=b"0::/\n")
-        process(tmp_path, 104, environ=b"RANK=4\0", cgroup=b"0::/\n")
-        registry.expire([ended])
         registry.admit({3: row(tgid=103)})
         registry.update_identities({})
-        registry.expire(())
-        registry.admit({4: row(tgid=104)})
+
+        assert (registry.identities()[2], registry.identities()[3]) == (Identity("gpu7", "2"), self.OTHER)
+
+    def test_waiting_process_that_ends_leaves_the_queue(self, tmp_path: Path) -> None:
+        """Its place is given to the next one."""
+        registry = self.registry(tmp_path)
+        process(tmp_path, 103, environ=b"RANK=3\0", cgroup=b"0::/\n")
+        registry.admit({3: row(tgid=103)})
+        registry.update_identities({})
+        registry.remove(2)
+        registry.remove(1)
         registry.update_identities({})
 
-        assert (registry.identities()[3], registry.identities()[4]) == (self.OTHER, Identity(node="gpu7", rank="4"))
+        assert registry.identities() == {0: Identity("gpu7", "0"), 3: Identity("gpu7", "3")}
+
+    def test_overflow_is_logged_and_counted_once_for_each_process(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        registry = self.registry(tmp_path)
+        for _ in range(100):
+            registry.update_identities({})
+
+        assert registry.refused.sums() == {("workloads", "uid 0"): 1}
+        assert [record.message.partition(":")[0] for record in caplog.records] == ["uid 0 was refused workloads"]
 
     def test_further_processes_of_a_workload_need_no_room(self, tmp_path: Path) -> None:
         """Another process of rank 0."""
@@ -409,6 +427,23 @@ class TestNamesFromOrchestrator:
             exported.append(registry.identities())
 
         assert exported == [{}] * 20 + [{1: UNNAMED}]
+
+    @pytest.mark.parametrize("is_listed", [True, False])
+    def test_id_in_an_unusual_place_counts_if_a_pod_has_it(self, tmp_path: Path, *, is_listed: bool) -> None:
+        """It has the pod's labels, or none."""
+        cgroup = f"0::/my-runtime/{IDENTIFIER}\n".encode()
+        processes = process(tmp_path, 100, **{**NO_CULPRIT, "environ": b"RANK=3\0", "cgroup": cgroup})
+        pods = PodCache(is_worth_waiting_for=False)
+        if is_listed:
+            pods.put("job-0", pod("worker"))
+        registry = WorkloadRegistry(processes, DirectReads(processes), "gpu7", 256, pods)
+        registry.admit({1: row()})
+        registry.update_identities({})
+        (labels,) = (series.labels for series in registry.workload_info()[1])
+        info = dict(zip(catalog.workload.INFO.labels, labels, strict=True))
+        expected = ("worker", IDENTIFIER, POD_UID) if is_listed else ("", "", "")
+
+        assert (registry.identities()[1].container, info["container_id"], info["pod_uid"]) == expected
 
     def test_process_is_not_held_back_while_the_orchestrator_does_not_answer(self, tmp_path: Path) -> None:
         registry = self.registry(tmp_path, PodCache(is_worth_waiting_for=False))

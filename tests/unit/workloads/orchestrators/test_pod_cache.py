@@ -26,6 +26,23 @@ class TestPodCache:
 
         assert cache.names_of(Container(id=TWO, pod_uid="hash-0")) == ContainerNames("train", "job-0")
 
+    def test_unconfirmed_id_is_found_if_a_pod_has_it(self) -> None:
+        """With the uid of the pod."""
+        cache = PodCache()
+        cache.put("uid-0", JOB)
+        found = cache.names_of(Container(unconfirmed_id=ONE))
+
+        assert found is not None
+        assert (found, found.pod_uid) == (ContainerNames("train", "job-0", "main"), "uid-0")
+        assert cache.names_of(Container(unconfirmed_id=TWO)) is None
+
+    def test_unconfirmed_id_with_an_owner_is_not_found(self) -> None:
+        """A user may have chosen it."""
+        cache = PodCache()
+        cache.put("uid-0", JOB)
+
+        assert cache.names_of(Container(unconfirmed_id=ONE, owner="uid 1000")) is None
+
     def test_changed_pod_loses_its_former_containers(self) -> None:
         cache = PodCache()
         cache.put("uid-0", JOB)
