@@ -95,7 +95,7 @@ class TestRestarts:
             for _ in range(restarts):
                 number, rank = chance.choice(VERSIONS), fresh_rank()
                 chance.choice(WAYS)(library, versions.content(number))
-                with versions.program(library, CALLS, rank) as job:
+                with versions.program(library, CALLS, RANK=rank) as job:
                     is_patient = chance.random() < 0.5
                     if is_patient:
                         eventually(lambda job=job: _is_probed(job.pid), "its library is probed", PATIENCE_SECONDS)

@@ -5,11 +5,13 @@
  * WAITS_TID=TID: it waits in a child with this tid, and exits with 77 if the tid is in use.
  * WAITS_WATCH=TGID[,TGID...]: it also prints how long these processes ran in that time.
  * WAITS_GROUP=FOLDER: it is in this cgroup only while it waits.
+ * WAITS_IDLE=1: from its first wait on it runs only when nothing else does (SCHED_IDLE).
  * It exports the names it is probed under (-rdynamic). A gap follows a synchronising call and ends with a launch.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,8 @@ int main(int argc, char **argv)
 	open_files();
 	cudaLaunchKernel();
 	enter("");
+	if (getenv("WAITS_IDLE"))
+		sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){.sched_priority = 0});
 	run_delay_ns();
 	getrusage(RUSAGE_THREAD, &before);
 	watched = ran_of_watched_ns(watched_before_ns);

@@ -39,11 +39,14 @@ class Versions:
         return Path(shutil.copy(self[number], folder / NAME))
 
     @contextmanager
-    def program(self, library: Path, calls: int, rank: str | None = None) -> Iterator[subprocess.Popen[str]]:
-        """The program at its line `ready`: the library is mapped, and no call was made."""
-        variables = without_rank() | {"LD_LIBRARY_PATH": str(library.parent)} | ({"RANK": rank} if rank else {})
+    def program(self, library: Path, calls: int, **variables: str) -> Iterator[subprocess.Popen[str]]:
+        """The program at its line `ready`: the library is mapped, and no call was made. variables: of its environment."""
         process = subprocess.Popen(
-            [self._program, str(calls)], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [self._program, str(calls)],
+            env={**without_rank(), "LD_LIBRARY_PATH": str(library.parent), **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert process.stdout is not None
         with process:
