@@ -38,6 +38,7 @@ class Admission:
         self.changes = 0
         self.last_refusal = ""
         self._ticks = 0
+        self._without_room: set[str] = set()  # owners that were refused since the last change or tick
         self._used_at: dict[Identity, int] = {}  # when it was admitted, or when a process with it ended last
         self._most = most
         self._refused = refused
@@ -50,6 +51,7 @@ class Admission:
     def tick(self) -> None:
         """Call it once a tick."""
         self._ticks += 1
+        self._without_room.clear()
 
     def admit(
         self,
@@ -74,6 +76,8 @@ class Admission:
         if identity in self._owners:
             return identity
         if len(self._owners) >= self._most and not self._make_room(owner, living, is_running=is_running):
+            if is_running:
+                self._without_room.add(owner.key)
             self._refuse(refusals.WORKLOADS, owner, is_retry=is_retry)
             return None
         self._owners[identity] = owner
@@ -94,6 +98,8 @@ class Admission:
         return self._owners.get(identity)
 
     def _make_room(self, owner: Owner, living: Callable[[], Collection[Identity]], *, is_running: bool) -> bool:
+        if owner.key in self._without_room:
+            return False
         held = Counter(one.key for one in self._owners.values())
         evicted = self._ended_for(owner, held, living(), is_running=is_running)
         if evicted is None and is_running:
@@ -140,6 +146,7 @@ class Admission:
         if owner is None:
             return
         self.changes += 1
+        self._without_room.clear()
         self._used_at[identity] = self._ticks
         if not is_brief:
             self._lasting.add(identity)
@@ -171,3 +178,4 @@ class Admission:
         self._lasting &= self._owners.keys()
         self._used_at = {identity: at for identity, at in self._used_at.items() if identity in self._owners}
         self._brief = {identity: None for identity in self._brief if identity in self._owners}
+        self._without_room.clear()

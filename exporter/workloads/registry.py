@@ -8,7 +8,8 @@ the caller moves the totals. A process beyond the limit of workloads waits for r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.host.processes import Processes
@@ -74,6 +75,7 @@ class WorkloadRegistry:
         self._evicted: list[Identity] = []
         self._ticks = 0
         self._awaiting_liveness_check: list[int] = []
+        self._held: Counter[Identity] = Counter()  # processes of each
         self._waiting: dict[int, None] = {}  # for room, in this order
         self._changes_seen = 0
 
@@ -127,13 +129,13 @@ class WorkloadRegistry:
                 or has_new_names
                 or traced.communicator_rank != traced.identity_communicator_rank
             ):
-                identity = self._make_identity(number, traced, self._living)
+                identity = self._make_identity(number, traced)
             else:
                 identity = traced.identity
             if traced.identity not in (None, identity):
                 assert traced.identity is not None  # noqa: S101 - `in` does not narrow
                 renames.append(Rename(number, traced.identity))
-            traced.identity = identity
+            self._assign(traced, identity)
         return renames + self._end_evicted()
 
     def _end_evicted(self) -> list[Rename]:
@@ -144,7 +146,7 @@ class WorkloadRegistry:
         for number, traced in self._traced.items() if evicted else ():
             if traced.identity in evicted:
                 renames.append(Rename(number, traced.identity))
-                traced.identity = self.other
+                self._assign(traced, self.other)
                 self._waiting[number] = None
         return renames
 
@@ -158,16 +160,14 @@ class WorkloadRegistry:
         self._changes_seen = self._admission.changes
         renames = []
         refused: set[str] = set()  # owners; what one of them is refused now, all its processes are
-        living = self._living()
         for number in list(self._waiting):
             traced = self._traced[number]
             if traced.owner.key in refused:
                 continue
-            identity = self._make_identity(number, traced, lambda: living, is_retry=True)
+            identity = self._make_identity(number, traced, is_retry=True)
             if identity != self.other:
                 renames.append(Rename(number, self.other))
-                traced.identity = identity
-                living.add(identity)
+                self._assign(traced, identity)
             elif self._admission.last_refusal == refusals.WORKLOADS:
                 refused.add(traced.owner.key)
         return renames
@@ -182,25 +182,30 @@ class WorkloadRegistry:
         """What workloads without series of their own are exported as."""
         return Identity(self._node, rank=OTHER, container=OTHER)
 
-    def _living(self) -> set[Identity]:
-        return {traced.identity for traced in self._traced.values() if traced.identity is not None}
+    def _living(self) -> Collection[Identity]:
+        return self._held.keys()
+
+    def _assign(self, traced: WorkloadProcess, identity: Identity | None) -> None:
+        if traced.identity == identity:
+            return
+        if traced.identity is not None:
+            self._held[traced.identity] -= 1
+            if not self._held[traced.identity]:
+                del self._held[traced.identity]
+        if identity is not None:
+            self._held[identity] += 1
+        traced.identity = identity
 
     def _hold_back_ticks(self, traced: WorkloadProcess) -> int:
         """How long to hold it back for a name or a rank that may still come."""
-        has_rank = bool(traced.rank.rank or traced.communicator_rank)
-        container = traced.container
-        lacks_name = bool(container.id or container.unconfirmed_id or container.pod_uid) and not (
-            traced.container_names and traced.container_names.container
-        )
-        if lacks_name and self._pods is not None and self._pods.is_worth_waiting_for:
+        if traced.lacks_name and self._pods is not None and self._pods.is_worth_waiting_for:
             return NAME_TICKS
-        return 0 if has_rank else HOLD_BACK_TICKS
+        return 0 if traced.rank.rank or traced.communicator_rank else HOLD_BACK_TICKS
 
     def _make_identity(
         self,
         number: int,
         traced: WorkloadProcess,
-        living: Callable[[], Collection[Identity]],
         *,
         is_running: bool = True,
         is_retry: bool = False,
@@ -214,7 +219,7 @@ class WorkloadRegistry:
             container=traced.container,
             names=traced.container_names,
         )
-        admitted = self._admission.admit(identity, traced.owner, living, is_running=is_running, is_retry=is_retry)
+        admitted = self._admission.admit(identity, traced.owner, self._living, is_running=is_running, is_retry=is_retry)
         if admitted is not None:
             self._waiting.pop(number, None)
         elif is_running:
@@ -249,7 +254,8 @@ class WorkloadRegistry:
         self._places.remove(process)
         if traced is None:
             return None
-        identity = traced.identity or self._make_identity(process, traced, self._living, is_running=False)
+        identity = traced.identity or self._make_identity(process, traced, is_running=False)
+        self._assign(traced, None)
         is_brief = self._ticks - traced.admitted_at < BRIEF_TICKS
         self._admission.end(identity, self._living, is_brief=is_brief)
         return identity

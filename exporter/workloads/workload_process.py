@@ -50,6 +50,13 @@ class WorkloadProcess:
     communicators: Sequence[CommunicatorRow] = ()
     container_names: ContainerNames | None = None
 
+    @property
+    def lacks_name(self) -> bool:
+        """Whether it is in a container, or may be, whose name in an orchestrator is not known."""
+        container = self.container
+        is_in_one = bool(container.id or container.unconfirmed_id or container.pod_uid)
+        return is_in_one and not (self.container_names and self.container_names.container)
+
 
 def unread_process(row: ProcessRow, uid: int) -> WorkloadProcess:
     """A process whose /proc cannot be read."""

@@ -104,6 +104,25 @@ class TestEnded:
 
         assert one.admit(rank(1), GREEDY, set, is_running=False) is None
 
+    def test_owner_without_room_is_refused_at_once_until_something_changes(self) -> None:
+        """Thousands of its processes may start in one tick."""
+        one, refused = admission(1)
+        asked: list[int] = []
+
+        def living() -> set[Identity]:
+            asked.append(1)
+            return {rank(0)}
+
+        one.admit(rank(0), GREEDY, living)
+        for number in range(1, 1000):
+            one.admit(rank(number), GREEDY, living)
+        searches = len(asked)
+        one.tick()
+        one.admit(rank(1), GREEDY, living)
+
+        assert (searches, len(asked)) == (1, 2)
+        assert refused.sums() == {("workloads", "uid 65534"): 1000}
+
     def test_second_attempt_is_not_counted_again(self) -> None:
         one, refused = admission(1)
         one.admit(rank(0), GREEDY, set)
