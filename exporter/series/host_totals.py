@@ -1,20 +1,26 @@
 """Totals of containers and of the node that never go back, although their sources do.
 
 In: what sources count: they end with a container, wrap, are reset, or continue under another name. Out: totals by identity. The
-identity of a container has no rank, and that of the node has no container either.
+identity of a container has no rank, and that of the node has no container either. Those that have ended make room for others.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from exporter.model import Identity
 from exporter.series.accumulation import OTHER, LastSeen, add, growth
 from exporter.totals import Series, Total
+from exporter.units import NANOSECONDS
+
+log = logging.getLogger(__name__)
 
 MAX_CONTAINERS: Final = 128
 """Identities with a container at a time; all further ones of a node share the container `other`."""
+GRACE_NS: Final = 60 * NANOSECONDS
+"""So long after its last source a container keeps its place while others wait for one."""
 
 
 class TracedProcess(NamedTuple):
@@ -42,13 +48,14 @@ class HostTotals:
         self._last: dict[tuple[Hashable, Series], Total] = {}
         self._sources_seen: LastSeen[tuple[Hashable, Series]] = LastSeen()
         self._identities_seen: LastSeen[Identity] = LastSeen()
-        self._now_ns = 0
+        self._before_ns = self._now_ns = 0
+        self._has_logged_overflow = False
         self.resets = 0
         """How often a source counted less than the time before: it had started over at 0."""
 
     def begin(self, now_ns: int) -> None:
         """Start a round, without gauges. now_ns: CLOCK_MONOTONIC."""
-        self._now_ns = now_ns
+        self._before_ns, self._now_ns = self._now_ns, now_ns
         self._gauges = {}
 
     def add_counter(self, source: Hashable, identity: Identity, series: Series, total: Total) -> None:
@@ -85,7 +92,27 @@ class HostTotals:
     def _admitted(self, identity: Identity) -> Identity:
         """The identity while there is room for it, else the node's `other`."""
         seen = self._identities_seen
-        if identity not in seen and len(seen) >= self._max_containers and identity.container:
+        is_beyond = identity not in seen and len(seen) >= self._max_containers and bool(identity.container)
+        if is_beyond and not self._end_oldest():
             identity = Identity(identity.node, container=OTHER)
         seen[identity] = self._now_ns
         return identity
+
+    def _end_oldest(self) -> bool:
+        """Make room for a container: end the totals of one that has had no source in a whole round, and for GRACE_NS."""
+        if not self._has_logged_overflow:
+            self._has_logged_overflow = True
+            log.warning(
+                "%d containers and ranks have series of what happens on the host: further ones count as container `other`"
+                " until others have ended",
+                self._max_containers,
+            )
+        seen = self._identities_seen
+        until_ns = min(self._now_ns - GRACE_NS, self._before_ns - 1)  # in this round it may still come
+        ended = [one for one, at_ns in seen.items() if at_ns <= until_ns and one.container not in ("", OTHER)]
+        if not ended:
+            return False
+        oldest = min(ended, key=seen.__getitem__)
+        del seen[oldest]
+        self._counters.pop(oldest, None)
+        return True

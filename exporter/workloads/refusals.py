@@ -6,6 +6,8 @@ In: counts as they happen. Out: sums for a metric of bounded size.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Final
 
 from exporter.workloads.owner import Owner
@@ -20,6 +22,8 @@ INFOS: Final = "infos"
 OTHER: Final = "other"
 OWNERS_MAX: Final = 32
 """Owners with a series of their own; what others were refused is counted as `other`."""
+KEPT_SECONDS: Final = 900.0
+"""An owner that was refused nothing for so long makes room for another one; its refusals are then counted as `other`."""
 
 _ADVICE: Final = {
     WORKLOADS: "it has used up its share; raise --series.max-workloads if these are jobs of interest",
@@ -37,9 +41,10 @@ _ADVICE_FOR_TABLES: Final = (
 class Refusals:
     """Sums by resource and owner. They never go back."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._sums: dict[tuple[str, str], int] = {}
-        self._names: set[str] = set()
+        self._refused_at: dict[str, float] = {}  # by name, the one whose turn was longest ago first
 
     def add(self, resource: str, owner: Owner, count: int = 1) -> None:
         """An owner was refused so many of a resource: a table of the kernel programs, or one of this module's constants."""
@@ -56,8 +61,19 @@ class Refusals:
         return {labels: float(count) for labels, count in self._sums.items()}
 
     def _label_of(self, name: str) -> str:
-        if name not in self._names:
-            if len(self._names) >= OWNERS_MAX:
-                return OTHER
-            self._names.add(name)
+        now = self._clock()
+        if name not in self._refused_at and len(self._refused_at) >= OWNERS_MAX and not self._fold_oldest(now):
+            return OTHER
+        self._refused_at.pop(name, None)
+        self._refused_at[name] = now
         return name
+
+    def _fold_oldest(self, now: float) -> bool:
+        oldest, refused_at = next(iter(self._refused_at.items()))
+        if now - refused_at < KEPT_SECONDS:
+            return False
+        del self._refused_at[oldest]
+        for resource, name in list(self._sums):
+            if name == oldest:
+                self._sums[resource, OTHER] = self._sums.get((resource, OTHER), 0) + self._sums.pop((resource, name))
+        return True

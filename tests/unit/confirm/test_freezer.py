@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from exporter.confirm.freezer import SchedIdlePause, SigstopPause
 from exporter.host.processes import Processes
+from tests.support.traced import eventually
 
 
 @pytest.fixture
@@ -19,6 +21,24 @@ def child() -> Iterator[int]:
     yield process.pid
     process.kill()
     process.wait()
+
+
+WITHOUT_MAIN_THREAD = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print(threading.get_native_id(), flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.fixture
+def child_without_main_thread() -> Iterator[int]:
+    """A process whose main thread has ended while another one sleeps."""
+    process = subprocess.Popen([sys.executable, "-c", WITHOUT_MAIN_THREAD], stdout=subprocess.PIPE)
+    eventually(lambda: Processes().stat(process.pid).state == "Z", "its main thread has ended")
+    yield process.pid
+    process.kill()
+    process.communicate()
 
 
 def start_time(tgid: int) -> int:
@@ -57,6 +77,20 @@ class TestSigstopPause:
         pause.resume()
 
         assert is_stopped(child)
+
+    def test_process_without_its_main_thread_is_as_any_other(self, child_without_main_thread: int) -> None:
+        """Its other thread is stopped when wait() returns. One that was stopped before stays so."""
+        tgid = child_without_main_thread
+        thread = Processes().readable_id(tgid)
+        assert thread != tgid
+        earlier, pause = SigstopPause(), SigstopPause()
+        earlier.pause(tgid, start_time(tgid))
+        earlier.wait()
+        was_stopped = is_stopped(thread)
+        pause.pause(tgid, start_time(tgid))
+        pause.resume()
+
+        assert (was_stopped, is_stopped(thread)) == (True, True)
 
     def test_adopted_process_is_resumed(self, child: int) -> None:
         """The freezer that stopped it was killed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter import catalog
 from exporter.model import Identity
 from exporter.series.host_totals import HostTotals
@@ -109,6 +111,31 @@ class TestBounds:
             totals.add_counter(identity, identity, BYTES, 1)
 
         assert totals.totals() == {JOB: {BYTES: 1}, Identity("gpu7", container="other"): {BYTES: 1}, NODE: {BYTES: 1}}
+
+    def test_container_that_has_ended_makes_room(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A minute after its last source, long before its TTL. Until then others share one; that is logged once."""
+        totals = HostTotals(ttl_ns=900 * S, max_containers=1)
+        found = []
+        for seconds in (1, 2, 60, 61):
+            totals.begin(seconds * S)
+            source = JOB if seconds == 1 else OTHER_JOB
+            totals.add_counter(source, source, BYTES, seconds)
+            found.append(totals.totals())
+        other = Identity("gpu7", container="other")
+
+        assert found[2] == {JOB: {BYTES: 1}, other: {BYTES: 60}}
+        assert found[3] == {OTHER_JOB: {BYTES: 1}, other: {BYTES: 60}}
+        assert len(caplog.records) == 1
+
+    def test_container_with_a_source_keeps_its_place(self) -> None:
+        """Also when scrapes are rare, and another container comes first in one."""
+        totals = HostTotals(ttl_ns=900 * S, max_containers=1)
+        for seconds in (1, 100, 200):
+            totals.begin(seconds * S)
+            for source in (JOB, OTHER_JOB) if seconds == 1 else (OTHER_JOB, JOB):
+                totals.add_counter(source, source, BYTES, 1)
+
+        assert totals.totals().keys() == {JOB, Identity("gpu7", container="other")}
 
     def test_identity_expires_a_ttl_after_its_last_source(self) -> None:
         """One minute, here."""

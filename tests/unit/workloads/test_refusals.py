@@ -38,3 +38,20 @@ class TestRefusals:
 
         assert len(refused.sums()) == OWNERS_MAX + 1
         assert refused.sums()["series", "other"] == 5
+
+    def test_owner_refused_nothing_for_long_makes_room(self) -> None:
+        """After a quarter of an hour; its refusals are then those of `other`."""
+        now = [0.0]
+        refused = Refusals(lambda: now[0])
+        for number in range(OWNERS_MAX):
+            refused.add(refusals.SERIES, Owner(f"container {number}", f"c{number}"), 2)
+        now[0] = 899.0
+        refused.add(refusals.SERIES, Owner("container 0", "c0"))
+        refused.add(refusals.SERIES, OWNER)
+        now[0] = 900.0
+        refused.add(refusals.SERIES, OWNER, 5)
+        sums = refused.sums()
+
+        assert (sums["series", "c0"], sums["series", "other"], sums["series", "uid 1000"]) == (3, 1 + 2, 5)
+        assert ("series", "c1") not in sums
+        assert len(sums) == OWNERS_MAX + 1
