@@ -146,7 +146,9 @@ def build(
     )
     history = _history(config, own, clock, collectors)
     recordings = (
-        RecordingWriter(config.recording.directory, config.node, ring, lambda: _recorded_processes(processes, tracking))
+        RecordingWriter(
+            config.recording.directory, config.node, ring, lambda: _recorded_processes(with_whole_paths, tracking)
+        )
         if config.recording.directory is not None and ring is not None
         else None
     )
@@ -193,7 +195,7 @@ def build(
         ),
         store=store,
         sampler=sampler,
-        events=ChainEvents(processes, all_sinks, stacks),
+        events=ChainEvents(with_whole_paths, all_sinks, stacks),
         own=own,
         clock=clock,
         history=history,

@@ -87,12 +87,12 @@ class Processes:
         """The command's name, printable. Read from its own file: stat escapes it since Linux 4.18."""
         return printable_bytes(self.read(tgid, "comm", STAT_BYTES_MAX).removesuffix(b"\n"), COMM_CHARACTERS_MAX)
 
-    def cgroup(self, tgid: int) -> str:
-        """The lines of /proc/TGID/cgroup, for workloads.container.parse_cgroup()."""
-        text = self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
+    def cgroup(self, tgid: int, errors: str = "replace") -> str:
+        """The lines of /proc/TGID/cgroup, for workloads.container.parse_cgroup(). errors: as in bytes.decode()."""
+        text = self.read(tgid, "cgroup", CGROUP_BYTES_MAX).decode("utf-8", errors)
         # Version 1 shows a thread that has ended in the root.
         if _ROOT_OF_VERSION_1.search(text) and (thread := self._other_thread(tgid)):
-            text = self._read(tgid, f"task/{thread}/cgroup", CGROUP_BYTES_MAX).decode("utf-8", "replace")
+            text = self._read(tgid, f"task/{thread}/cgroup", CGROUP_BYTES_MAX).decode("utf-8", errors)
         return self.from_root(text)
 
     def maps(self, tgid: int) -> bytes:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from exporter.chains.remedies import ProcessContext
 from exporter.errors import NotPossibleHere, ProcessGone
-from exporter.host.processes import CGROUP_BYTES_MAX, Processes
+from exporter.host.processes import Processes
 
 _STATUS_BYTES = 16 * 1024
 
@@ -14,16 +12,16 @@ _STATUS_BYTES = 16 * 1024
 def process_context(processes: Processes, tgid: int) -> ProcessContext:
     """Its number alone where /proc does not show it."""
     try:
-        cgroup = _cgroup_path(processes.read(tgid, "cgroup", CGROUP_BYTES_MAX))
+        cgroup = _cgroup_path(processes.cgroup(tgid, "surrogateescape"))
         status = processes.read(tgid, "status", _STATUS_BYTES)
     except (ProcessGone, NotPossibleHere):
         return ProcessContext(tgid)
     return ProcessContext(tgid, cgroup, _allowed_cpus(status))
 
 
-def _cgroup_path(text: bytes) -> str:
+def _cgroup_path(text: str) -> str:
     """In the unified hierarchy; without one, in that of the cpu controller. Exact: a command has to find it."""
-    lines = (line.split(":", 2) for line in os.fsdecode(text).split("\n"))
+    lines = (line.split(":", 2) for line in text.split("\n"))
     paths = {parts[1]: parts[2] for parts in lines if len(parts) == 3}
     of_cpus = next((path for controllers, path in paths.items() if "cpu" in controllers.split(",")), "")
     return (of_cpus or paths.get("", "")).rstrip("/")

@@ -106,6 +106,18 @@ def ended(before: Sequence[str]) -> subprocess.CompletedProcess[str]:
 class TestExactly:
     """Under exactly the required capabilities."""
 
+    def test_another_user_s_job_is_traced_where_proc_hides_it(self, folder: Path) -> None:
+        """/proc is mounted with hidepid=2: a process is there only for those who may trace it."""
+        need_command("unshare", "util-linux")
+        hidden = ("unshare", "--mount", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh")
+        with (
+            others_job(folder / "lib", is_private=True) as (calls, rank),
+            running(under=(*hidden, *only_with(*ALL))) as exporter,
+        ):
+            eventually(lambda: attached(exporter, folder / "lib") >= LIBRARIES, "its libraries are probed")
+            calls.make()
+            eventually(lambda: counted(exporter, rank) == 23, "its calls are counted")
+
     @pytest.mark.parametrize("kind", ["is_private", "is_deleted"])
     def test_another_user_s_job_is_traced(self, folder: Path, kind: str) -> None:
         """Every call, wherever its libraries are, and with its rank."""

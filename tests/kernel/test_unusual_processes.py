@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from tests.support.placed import ENTER
 
 HERE = Path(__file__).parent
 IDENTIFIER = f"{os.getpid():08x}" + "ef" * 28
+OTHER_USER = 1000
 VARIABLES = {"RANK": "5", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "run-7", "SLURM_JOB_ID": "4711"}
 
 
@@ -62,7 +65,9 @@ class Running:
 
 
 @contextmanager
-def running(program: Path, *arguments: str | Path, before: tuple[str, ...] = (), **variables: str) -> Iterator[Running]:
+def running(
+    program: Path, *arguments: str | Path, before: tuple[str, ...] = (), user: int | None = None, **variables: str
+) -> Iterator[Running]:
     process = subprocess.Popen(
         [*before, program, *arguments],
         env={**without_rank(), "LD_LIBRARY_PATH": str(Path(arguments[0]).parent), **variables},
@@ -70,6 +75,7 @@ def running(program: Path, *arguments: str | Path, before: tuple[str, ...] = (),
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        user=user,
     )
     try:
         assert process.stdout is not None
@@ -172,6 +178,19 @@ class TestTitle:
 
             assert (found.rank.rank, found.rank.world_size, found.rank.run_id) == ("5", "8", "run-7")
             assert found.slurm_job.id == "4711"
+
+    def test_variables_of_another_user_s_process_are_found(self, scene: Scene, programs: Path) -> None:
+        """The reader has three capabilities; reading memory takes one of them."""
+        with tempfile.TemporaryDirectory() as name:  # unlike those of pytest, one that any user may search
+            Path(name).chmod(0o755)
+            folder = copied(Path(name, "lib"))
+            shutil.copy(programs / "retitled", name)
+            arguments = (folder / "libcudart.so.12", "own", "trainer")
+            with running(Path(name, "retitled"), *arguments, user=OTHER_USER, **VARIABLES) as one:
+                scene.walk_all()
+                one.call()
+
+                assert known(scene, one.tgid).rank.rank == "5"
 
     def test_engine_with_a_prefix_of_its_own_is_known(self, scene: Scene, programs: Path, tmp_path: Path) -> None:
         """The prefix is in the environment, which the title has replaced."""

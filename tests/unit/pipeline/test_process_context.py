@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter.chains.remedies import ProcessContext
+from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
 from tests.unit.host.process_tree import process
 
@@ -28,6 +29,13 @@ class TestContext:
         found = with_status(tmp_path, b"7:cpu,cpuacct:/docker/abc\n1:memory:/other\n0::/unified\n")
 
         assert found.cgroup == "/docker/abc"
+
+    def test_path_is_one_of_the_machine(self, tmp_path: Path) -> None:
+        """In a cgroup namespace of the exporter's own, in which the commands are not run. Its bytes are kept."""
+        proc = process(tmp_path, 100, cgroup=b"0::/../\xff\n", status=b"").proc
+        found = process_context(Processes(proc, lambda text: text.replace("/..", "/kubepods")), 100)
+
+        assert found.cgroup == "/kubepods/\udcff"
 
     def test_process_that_has_ended_has_its_number_alone(self, tmp_path: Path) -> None:
         """/proc has no such process."""
