@@ -8,8 +8,9 @@ from exporter.checks.check import Check, CheckState
 from exporter.config import Config
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host import libraries
-from exporter.host.libraries import MappedLibrary, SkippedLibrary
+from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
+from exporter.host.unnamed_libraries import UnnamedLibraries, has_driver
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 from exporter.probes.file_prober import API_OF
 
@@ -17,20 +18,31 @@ from exporter.probes.file_prober import API_OF
 def check(config: Config) -> Iterator[Check]:
     """One for each file."""
     processes = Processes(config.procfs)
-    files: set[tuple[int, int, bytes]] = set()
+    unnamed = UnnamedLibraries(processes)
+    files: set[tuple[LibraryKind, int, int, bytes]] = set()
     for tgid in processes.tgids():
         try:
-            mapped = libraries.find(processes, tgid)
+            mapped = unnamed.all_libraries(tgid)
+            is_incomplete = has_driver(mapped) and not any(one.kind is LibraryKind.RUNTIME for one in mapped)
+            comm = processes.comm(tgid) if is_incomplete else ""
         except (ProcessGone, NotPossibleHere):
             continue
         for library in mapped:
-            file = (library.mapping.device, library.mapping.inode, library.mapping.path)
+            file = (library.kind, library.mapping.device, library.mapping.inode, library.mapping.path)
             if file not in files:
                 files.add(file)
                 yield _library(processes, tgid, library)
+        if is_incomplete:
+            yield _without_runtime(tgid, comm)
     if not files:
         found = "no process uses CUDA or NCCL at the moment"
         yield Check("libraries", CheckState.WARNING, found, "start a job: its libraries are found automatically")
+
+
+def _without_runtime(tgid: int, comm: str) -> Check:
+    found = f"process {tgid} ({comm}) uses the CUDA driver, and no CUDA runtime was found in its files"
+    remedy = "if one is linked statically and stripped, only its driver calls are measured: keep the symbol table"
+    return Check("runtime library", CheckState.WARNING, found, remedy)
 
 
 def _library(processes: Processes, tgid: int, library: MappedLibrary) -> Check:

@@ -2,7 +2,7 @@
 
 In: a descriptor of a file that a tenant may have written. Out: an ElfFile, or only MalformedElf. Reads the headers,
 the notes, the dynamic section and single hash chains with bounded preads; a library of 2 GB costs the same as a small
-one. Section headers are never read: they may be stripped, and the dynamic linker does without them as well.
+one. Section headers may be stripped, and the dynamic linker does without them as well: only static_symbols.py reads them.
 Source: the gABI, chapters 4 and 5; uprobes want the file offset, Documentation/trace/uprobetracer.rst.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.errors import MalformedElf
 from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile, FileState, file_state
+from exporter.host.static_symbols import static_functions
 from exporter.host.symbol_hash import SymbolTables, defined_data_address, defined_function_address
 from exporter.text.printable import printable_bytes
 
@@ -75,23 +76,28 @@ class ElfFile:
     def symbol_offsets(self, names: Iterable[str]) -> dict[str, int]:
         """File offsets of the functions among `names` that this library defines; the others are left out.
 
-        Empty for a program without a dynamic hash table, such as one with a statically linked CUDA runtime.
+        If it exports none of them, those of its symbol table for linkers: a runtime may be linked statically into it.
         Raises MalformedElf when a table is broken or the file changed since read_elf().
         """
         if file_state(self.fd) != self.state:
             raise MalformedElf("the file changed while it was being read")
+        wanted = sorted(set(names))
+        addresses = self._exported(wanted) or static_functions(self.fd, self.size_bytes, wanted)
+        offsets = {name: file_offset(self.segments, one, executable=True) for name, one in addresses.items()}
+        return {name: offset for name, offset in offsets.items() if offset is not None}
+
+    def _exported(self, wanted: Sequence[str]) -> dict[str, int]:
+        """Addresses of the functions that others can link to; none without a dynamic hash table."""
         if self.tables is None:
             return {}
-        wanted = sorted(set(names))
         reads_max = READS_FOR_NAMES_MAX + READS_PER_NAME_MAX * len(wanted)
         file = BoundedFile(self.fd, self.size_bytes, reads_left=reads_max)
-        offsets = {}
+        addresses = {}
         for name in wanted:
             address = defined_function_address(file, self.tables, name.encode("utf-8", "replace"))
-            offset = None if address is None else file_offset(self.segments, address, executable=True)
-            if offset is not None:
-                offsets[name] = offset
-        return offsets
+            if address is not None:
+                addresses[name] = address
+        return addresses
 
     def data_address(self, name: bytes) -> int | None:
         """The virtual address of the variable `name` that this file defines; None without one.

@@ -91,6 +91,15 @@ class TenantReader:
 
         yield from self._ask(form, "libraries", list(tgids))
 
+    def unnamed(self, tgid: int) -> tuple[list[MappedLibrary], bool]:
+        """Libraries of a process under other names, and whether all of its files have been examined; else ask again."""
+
+        def form(document: Any) -> tuple[list[MappedLibrary], bool]:
+            found, is_complete = list_of(document)
+            return [library_of(one) for one in list_of(found)], is_complete is True
+
+        return self._ask(form, "unnamed", tgid)
+
     def inspect(self, tgid: int, library: MappedLibrary, symbols: Collection[str]) -> ExaminedLibrary | SkippedLibrary:
         """The file that is mapped. The caller closes it; another request ends its page."""
         return self._examine(library, symbols, "inspect", tgid, document_of_library(library))

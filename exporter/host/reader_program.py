@@ -31,6 +31,7 @@ from exporter.host.processes import Processes
 from exporter.host.programs import lineage, mapped_libraries
 from exporter.host.reader_documents import document_of_error, document_of_library, document_of_opened, library_of
 from exporter.host.symbols import by_files
+from exporter.host.unnamed_libraries import UnnamedLibraries
 
 MEMORY_BYTES_MAX: Final = 512 << 20
 DESCRIPTORS_MAX: Final = 128
@@ -48,6 +49,7 @@ class Reader:
         self._page = 0
         self._layers: Iterator[OpenedLibrary | SkippedLibrary] = iter(())
         self._rules: FrameRules | None = None
+        self._unnamed = UnnamedLibraries(processes)
         self._libc = _libc()
 
     def answer(self, request: Any) -> tuple[Any, Sequence[int]]:
@@ -68,13 +70,18 @@ class Reader:
             started_ns = time.monotonic_ns()
             answer: Any
             try:
-                answer = [document_of_library(one) for one in libraries.find(self._processes, tgid)]
+                answer = [document_of_library(one) for one in self._unnamed.libraries(tgid)]
             except ExporterError as error:
                 answer = document_of_error(error)
             took_ns = time.monotonic_ns() - started_ns
             if answer or took_ns > LONG_NS:
                 found.append([tgid, answer, took_ns])
         return found, ()
+
+    def do_unnamed(self, tgid: int) -> tuple[Any, Sequence[int]]:
+        """[libraries under other names, whether all files have been examined]; some milliseconds at a time."""
+        found, is_complete = self._unnamed.examine(tgid)
+        return [[document_of_library(one) for one in found], is_complete], ()
 
     def do_inspect(self, tgid: int, library: Any, symbols: Sequence[str]) -> tuple[Any, Sequence[int]]:
         return self._hold(libraries.inspect(self._processes, tgid, library_of(library)), symbols)

@@ -13,23 +13,26 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from exporter.config.probes import AttachKind
 from exporter.errors import ExporterError, NoAnswer
 from exporter.host.leases import Lease, NoLease
-from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
+from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason, kind_of
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFile, MappedFiles
+from exporter.kernel.mapping_watch import Mapped
 from exporter.probes.file_prober import API_OF, FileProber, MappingKey, Probed
 from exporter.probes.file_shares import FILES_OF_ANY_OWNER, FileShares
 from exporter.probes.known_files import KnownFiles
 from exporter.probes.library_opener import LibraryOpener
 from exporter.probes.new_files import EXPECTED_SECONDS, NewFile, NewFiles
+from exporter.probes.unnamed import UnnamedSearch
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,7 @@ class Discovery:
         self._opener = LibraryOpener(processes, MappedFiles(kernel))
         self._lock = threading.RLock()
         self._files = KnownFiles(shares or FileShares())
+        self._unnamed = UnnamedSearch(processes, self.count_unanswered, clock)
         self._new_files = NewFiles(self._files, self._prober, self._lock, lambda: self._is_enabled, clock)
         self._is_enabled = True
         self._is_frozen = False
@@ -96,9 +100,13 @@ class Discovery:
         """Probed files that were written to, by library."""
         return dict(self._files.changed)
 
-    def is_attached(self, device: int, inode: int, generation: int) -> bool:
-        """Whether probes are on the file of this mapping, as the kernel names it, and it is guarded: no look is needed."""
-        return (device, inode, generation) in self._files.attached
+    def needs_look(self, mapped: Mapped) -> bool:
+        """Whether a process with this new mapping has to be looked at.
+
+        Not if probes are on the file, as the kernel names it, and it is guarded; but with the driver come files of other names.
+        """
+        is_attached = (mapped.device, mapped.inode, mapped.generation) in self._files.attached
+        return not is_attached or kind_of(mapped.path) is LibraryKind.DRIVER
 
     @property
     def is_enabled(self) -> bool:
@@ -151,13 +159,15 @@ class Discovery:
         """Attach to the libraries of one process, which are known already, one in each step. Raises NoAnswer."""
         if isinstance(mapped, ExporterError):
             return
-        wanted = [library for library in mapped if API_OF[library.kind] in self._apis and self._is_in_scope(library)]
-        real_files = self._opener.real_files(tgid) if wanted else {}
-        for library in wanted:
-            if not self._is_enabled:
-                return
-            self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)), reader)
-            yield
+        for some in chain([mapped], () if self._is_frozen else self._unnamed.steps(tgid, mapped, reader)):
+            wanted = [library for library in some if API_OF[library.kind] in self._apis and self._is_in_scope(library)]
+            real_files = self._opener.real_files(tgid) if wanted else {}
+            for library in wanted:
+                if not self._is_enabled:
+                    return
+                self._meet(tgid, library, real_files.get((library.mapping.start, library.mapping.end)), reader)
+                yield
+            yield  # after files of other names have been examined for a while
 
     def _is_in_scope(self, library: MappedLibrary) -> bool:
         return self._only_in is None or Path(library.mapping.shown_path).parent == self._only_in
@@ -193,7 +203,7 @@ class Discovery:
             identity = own.file if own else found.file_id
             owner = self._owner_of(tgid)
             with self._lock:
-                file = self._files.get(identity)
+                file = self._files.get(identity, API_OF[kind])
                 is_wanted = (
                     file is None
                     and self._is_enabled
@@ -216,7 +226,7 @@ class Discovery:
     def _meet(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None, reader: TenantReader) -> None:
         """mapped: the file, where the kernel identifies it."""
         with self._lock:
-            file = self._files.get(mapped.file if mapped else _key(library))
+            file = self._files.get(mapped.file if mapped else _key(library), API_OF[library.kind])
             if file is not None and not self._files.forget_changed(file, mapped.stamp if mapped else None):
                 self._files.use(file, (library.mapping.inode, library.mapping.path), tgid)
                 return
@@ -266,7 +276,7 @@ class Discovery:
             own = self._opener.real_file(reader, found)
             identities = {mapped.file if mapped else _key(found.library), own.file if own else found.file_id}
             seen = mapped or own
-            if not self._new_files.is_known(tgid, identities, seen):
+            if not self._new_files.is_known(tgid, API_OF[found.library.kind], identities, seen):
                 lease = self._new_files.lease_of(found, own)
                 if lease is NoLease.WRITTEN:
                     detail = f"{found.library.mapping.shown_path}: it is open for writing"

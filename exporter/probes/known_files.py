@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from exporter.host.leases import Lease
 from exporter.host.libraries import SkippedLibrary
 from exporter.kernel import probes
+from exporter.kernel.abi import Api
 from exporter.kernel.apis import API_LABEL
 from exporter.kernel.mapped_files import FileStamp, RealFile
 from exporter.probes.file_prober import API_OF, FileIdentity, Probed
@@ -46,11 +47,12 @@ class KnownFiles:
         self.probed: tuple[Probed, ...] = ()
         self.attached: frozenset[tuple[int, int, int]] = frozenset()
         self._next_check_at = 0.0
-        self._files: dict[FileIdentity, Probed] = {}
+        self._files: dict[tuple[FileIdentity, Api], Probed] = {}  # a file may contain more than one library
         self._by_place: dict[Place, set[Probed]] = {}
 
-    def get(self, identity: FileIdentity) -> Probed | None:
-        return self._files.get(identity)
+    def get(self, identity: FileIdentity, api: Api) -> Probed | None:
+        """The file, as the library of an API."""
+        return self._files.get((identity, api))
 
     def all(self) -> list[Probed]:
         """Each file once."""
@@ -103,7 +105,7 @@ class KnownFiles:
         """A file was met under these identities as well."""
         file.last_used_walk = self.walk_number
         file.identities.update(identities)
-        self._files |= dict.fromkeys(identities, file)
+        self._files |= dict.fromkeys(((identity, file.api) for identity in identities), file)
         self._publish()
 
     def use(self, file: Probed, place: Place, tgid: int) -> None:
@@ -196,7 +198,7 @@ class KnownFiles:
                 file.lease.give_back()
             self.shares.give_back(file.owner)
             for identity in file.identities:
-                del self._files[identity]
+                del self._files[identity, file.api]
             for place in file.places:
                 self._by_place[place].discard(file)
                 if not self._by_place[place]:

@@ -200,7 +200,7 @@ class Looks:
             self._lost_mappings = self._watch.lost
             self._next_walk_at = min(self._next_walk_at, max(self._may_hurry_at, self._clock()))
         self._discovery.note_use({(mapped.inode, mapped.path) for mapped in fresh})
-        unknown = {one.tgid for one in fresh if not self._discovery.is_attached(one.device, one.inode, one.generation)}
+        unknown = {one.tgid for one in fresh if self._discovery.needs_look(one)}
         for tgid in unknown:
             self._add(Look(tgid, self._owner_of(tgid)))
 

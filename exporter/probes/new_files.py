@@ -14,8 +14,9 @@ from exporter.host.leases import LOCAL_FILE_SYSTEMS, Lease, Leases, NoLease
 from exporter.host.libraries import SkipReason
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
+from exporter.kernel.abi import Api
 from exporter.kernel.mapped_files import MappedFile
-from exporter.probes.file_prober import FileIdentity, FileProber, Probed
+from exporter.probes.file_prober import API_OF, FileIdentity, FileProber, Probed
 from exporter.probes.known_files import KnownFiles
 
 EXPECTED_SECONDS = 180.0
@@ -60,10 +61,10 @@ class NewFiles:
         """See Leases.change_thread()."""
         self._leases.change_thread()
 
-    def is_known(self, tgid: int, identities: Collection[FileIdentity], seen: MappedFile | None) -> bool:
+    def is_known(self, tgid: int, api: Api, identities: Collection[FileIdentity], seen: MappedFile | None) -> bool:
         """Whether one of them is of a known file that has not changed; it has the others as well then."""
         with self._lock:
-            file = next((one for identity in identities if (one := self._files.get(identity)) is not None), None)
+            file = next((one for identity in identities if (one := self._files.get(identity, api)) is not None), None)
             if file is None or self._files.forget_changed(file, seen.stamp if seen else None):
                 return False
             self._files.meet(file, identities)
@@ -93,9 +94,9 @@ class NewFiles:
 
     def _add(self, new: NewFile, lease: Lease | None) -> Probed | None:
         with self._lock:
-            if not self._is_enabled() or self.is_known(new.tgid, new.identities, new.seen):
-                return None
             library = new.found.library
+            if not self._is_enabled() or self.is_known(new.tgid, API_OF[library.kind], new.identities, new.seen):
+                return None
             if lease is not None and not lease.is_current:
                 detail = f"{library.mapping.shown_path}: it was opened for writing"
                 self._prober.count_failure(library.kind.value, SkipReason.WRITTEN.value, detail)

@@ -7,23 +7,25 @@ from typing import Any
 
 from exporter.errors import ExporterError
 from exporter.host import libraries
-from exporter.host.libraries import MappedLibrary, SkippedLibrary
+from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary
 from exporter.host.processes import Processes
+from exporter.host.unnamed_libraries import UnnamedLibraries
 from exporter.kernel.operations import OPERATIONS, wanted_symbols
 from exporter.probes.file_prober import API_OF
 
 
 def gpu_libraries(processes: Processes) -> list[dict[str, Any]]:
     """One entry for each file."""
-    users: Counter[tuple[int, int, bytes]] = Counter()
-    first: dict[tuple[int, int, bytes], tuple[int, MappedLibrary]] = {}
+    unnamed = UnnamedLibraries(processes)
+    users: Counter[tuple[LibraryKind, int, int, bytes]] = Counter()
+    first: dict[tuple[LibraryKind, int, int, bytes], tuple[int, MappedLibrary]] = {}
     for tgid in processes.tgids():
         try:
-            mapped = libraries.find(processes, tgid)
+            mapped = unnamed.all_libraries(tgid)
         except ExporterError:
             continue
         for library in mapped:
-            key = (library.mapping.device, library.mapping.inode, library.mapping.path)
+            key = (library.kind, library.mapping.device, library.mapping.inode, library.mapping.path)
             users[key] += 1
             first.setdefault(key, (tgid, library))
     return [

@@ -128,19 +128,6 @@ class TestWhere:
 
 
 class TestLinkage:
-    def test_program_with_a_static_runtime_is_counted_at_the_driver(self, scene: Scene) -> None:
-        """libcudart_static.a is in the executable: each launch calls libcuda once."""
-        with held_calls("cudaEventRecord:1"):  # keeps the libraries mapped until the trainer has come and gone
-            scene.walk_all()
-            truth = _trained("trainer-static")
-            counted = scene.calls(truth["tgid"])
-
-        launches = truth["calls"]["runtime"]["cudaLaunchKernel"]["count"]
-
-        assert launches > 1000
-        assert counted["cuLaunchKernel"] == launches
-        assert "cudaLaunchKernel" not in counted
-
     def test_nccl_is_found_inside_of_libtorch_cuda(self, scene: Scene) -> None:
         """As in some of PyTorch's wheels: every NCCL operation, as often as the program made it."""
         with program("trainer-torch", "--ranks=1", "--quiet") as other:

@@ -69,12 +69,13 @@ def held_calls(
     environment: Mapping[str, str] | None = None,
     libraries: Path | None = None,
     before: Sequence[str] = (),
+    executable: Path | None = None,
     **more: Any,
 ) -> Iterator[HeldCalls]:
     """`calls --hold` with orders, killed with its ranks at the end of the block.
 
     rank: in its environment. libraries: a directory to load CUDA and NCCL from. before: a command that executes the program.
-    more: arguments of Popen.
+    executable: another one than that of the stand-in. more: arguments of Popen.
     """
     variables = {**without_rank(), **(environment or {})}
     if rank is not None:
@@ -82,7 +83,7 @@ def held_calls(
     if libraries is not None:
         variables["LD_LIBRARY_PATH"] = str(libraries)
     process = subprocess.Popen(
-        [*before, standin.build_dir() / "calls", "--hold", *orders],
+        [*before, executable or standin.build_dir() / "calls", "--hold", *orders],
         env=variables,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

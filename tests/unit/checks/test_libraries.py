@@ -6,9 +6,11 @@ from pathlib import Path
 
 from exporter.checks.check import Check, CheckState
 from exporter.checks.libraries import check
+from exporter.host.libraries import LibraryKind
+from exporter.host.unnamed_libraries import DEFINED
 from tests.unit.config.command_line import loaded
 from tests.unit.host.elf_image import Image, Sym
-from tests.unit.host.process_tree import mapping_process, process
+from tests.unit.host.process_tree import mapping_files, mapping_process, process
 
 PATH = "/opt/nccl/libnccl.so.2"
 
@@ -47,6 +49,22 @@ class TestLibraries:
         process(tmp_path, 8, maps=(tmp_path / "7/maps").read_bytes())
 
         assert len(checks(tmp_path)) == 1
+
+    def test_runtime_under_another_name_is_shown(self, tmp_path: Path) -> None:
+        content = Image([Sym(name) for name in DEFINED[LibraryKind.RUNTIME]]).content()
+        mapping_files(tmp_path, 7, {"/opt/libcuda.so.1": content, "/opt/libndj4cuda.so": content})
+
+        assert [one.name for one in checks(tmp_path)] == ["driver library", "runtime library"]
+
+    def test_process_without_a_runtime_is_a_warning(self, tmp_path: Path) -> None:
+        """It may be linked statically and stripped."""
+        driver = Image([Sym("cuLaunchKernel")]).content()
+        mapping_files(tmp_path, 7, {"/opt/libcuda.so.1": driver})
+        (tmp_path / "7/comm").write_bytes(b"train\n")
+        *_, found = checks(tmp_path)
+
+        assert (found.name, found.state) == ("runtime library", CheckState.WARNING)
+        assert found.found == "process 7 (train) uses the CUDA driver, and no CUDA runtime was found in its files"
 
     def test_no_library_is_a_warning(self, tmp_path: Path) -> None:
         """A job may start later."""

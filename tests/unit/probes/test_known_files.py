@@ -41,7 +41,7 @@ class TestIdentities:
         files.add(file, "job", {REAL})
         files.meet(file, {KEY})
 
-        assert files.get(REAL) is files.get(KEY) is file
+        assert files.get(REAL, Api.RUNTIME) is files.get(KEY, Api.RUNTIME) is file
         assert files.all() == [file]
 
     def test_attached_files_are_known_as_the_kernel_names_them(self, files: KnownFiles) -> None:
@@ -176,6 +176,6 @@ class TestSurplus:
         files.add(second, "job", {KEY})
         files.resolve_surplus(2, 1)
 
-        assert files.get(KEY) is first
+        assert files.get(KEY, Api.RUNTIME) is first
         assert files.shares.taken("job") == 1
         assert files.surplus == {("runtime",): 1}

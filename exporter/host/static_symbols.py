@@ -1,0 +1,99 @@
+"""Looks up functions in the symbol table that is for linkers and debuggers: .symtab, which `strip` removes.
+
+In: a file, names. Out: addresses. A library that is linked statically into another file exports nothing, so only this table has
+its functions. Most files have no table; of the others the names are searched, and symbols are read only if one was found.
+Source: the gABI, chapter 4, "Sections" and "Symbol Table". Linkers let a name be the end of a longer one.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from exporter.errors import MalformedElf
+from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile
+from exporter.host.symbol_hash import SHN_ABS, SHN_COMMON, SHN_UNDEF, STT_FUNC, SYMBOL
+
+STRINGS_BYTES_MAX: Final = 32 << 20
+SYMBOLS_BYTES_MAX: Final = 24 << 20  # a million
+SECTIONS_MAX: Final = 1_024
+NAMES_FOUND_MAX: Final = 4_096
+"""Places of wanted names: a linker writes each name once."""
+
+_READS_MAX: Final = (STRINGS_BYTES_MAX + SYMBOLS_BYTES_MAX) // PIECE_BYTES_MAX + 16
+_TABLE_AT: Final = 40
+_TABLE_OF_SECTIONS: Final = struct.Struct("<Q10xHH")  # of Elf64_Ehdr: e_shoff at 40, e_shentsize at 58, e_shnum at 60
+_SECTION: Final = struct.Struct(
+    "<IIQQQQIIQQ"
+)  # Elf64_Shdr: name, type, flags, addr, offset, size, link, info, align, entsize
+_SHT_SYMTAB: Final = 2
+_NAME_BYTES_MAX: Final = 128
+_WORD: Final = re.compile(r"[a-z]+")
+
+
+def static_functions(fd: int, size_bytes: int, names: Collection[str]) -> dict[str, int]:
+    """Name -> address of the functions among names that the table has; {} without a table, and for one that is too large.
+
+    Raises MalformedElf when the table is broken.
+    """
+    file = BoundedFile(fd, size_bytes, reads_left=_READS_MAX)
+    found = _table(file)
+    if found is None or not names:
+        return {}
+    (symbols_offset, symbols_bytes), (strings_offset, strings_bytes) = found
+    if symbols_bytes > SYMBOLS_BYTES_MAX or strings_bytes > STRINGS_BYTES_MAX:
+        return {}
+    places = _places(file, strings_offset, strings_bytes, names)
+    return _addresses(file, symbols_offset, symbols_bytes, places) if places else {}
+
+
+def _table(file: BoundedFile) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Offset and size of the symbols, and of their names."""
+    offset, entry_size, count = _TABLE_OF_SECTIONS.unpack(file.read(_TABLE_AT, _TABLE_OF_SECTIONS.size))
+    if not offset or entry_size != _SECTION.size or not 0 < count <= SECTIONS_MAX:
+        return None
+    sections = list(_SECTION.iter_unpack(file.read(offset, _SECTION.size * count)))
+    for section in sections:
+        _, kind, _, _, symbols_offset, symbols_bytes, link, *_ = section
+        if kind == _SHT_SYMTAB and link < len(sections):
+            _, _, _, _, strings_offset, strings_bytes, *_ = sections[link]
+            return (symbols_offset, symbols_bytes), (strings_offset, strings_bytes)
+    return None
+
+
+def _places(file: BoundedFile, offset: int, size_bytes: int, names: Collection[str]) -> dict[int, str]:
+    """Where each wanted name begins in the table of names."""
+    by_name = {name.encode(): name for name in names}
+    prefixes = {word[0].encode() for name in names if (word := _WORD.match(name))}
+    pattern = re.compile(rb"(?:%s)[A-Z]\w{0,%d}(?=\0)" % (b"|".join(sorted(prefixes)), _NAME_BYTES_MAX))
+    found: dict[int, str] = {}
+    before = b""
+    for at, piece in _pieces(file, offset, size_bytes):
+        text = before + piece
+        if any(prefix in text for prefix in prefixes):
+            for match in pattern.finditer(text):
+                name = by_name.get(match[0])
+                if name is not None:
+                    found[at - len(before) + match.start()] = name
+            if len(found) > NAMES_FOUND_MAX:
+                raise MalformedElf("its symbol table has a name too often")
+        before = text[-_NAME_BYTES_MAX:]  # a name may lie across the border
+    return found
+
+
+def _addresses(file: BoundedFile, offset: int, size_bytes: int, places: dict[int, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for _, piece in _pieces(file, offset, size_bytes - size_bytes % SYMBOL.size):
+        for name_at, info, _, section, address, _ in SYMBOL.iter_unpack(piece):
+            if name_at in places and info & 0xF == STT_FUNC and section not in (SHN_UNDEF, SHN_ABS, SHN_COMMON):
+                found.setdefault(places[name_at], address)
+    return found
+
+
+def _pieces(file: BoundedFile, offset: int, size_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Each piece with its place in the table; all but the last one hold whole symbols. Raises MalformedElf if it is cut short."""
+    step = PIECE_BYTES_MAX - PIECE_BYTES_MAX % SYMBOL.size
+    for at in range(0, size_bytes, step):
+        yield at, file.read(offset + at, min(step, size_bytes - at))

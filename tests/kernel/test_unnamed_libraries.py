@@ -1,0 +1,181 @@
+"""A runtime or NCCL in a file of another name: its calls are counted, each once, or the log says what may be missed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpustall_standin as standin
+from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
+from tests.support.held_calls import PATIENCE_SECONDS, held_calls, program, without_rank
+from tests.support.requirements import need_command
+from tests.support.traced import eventually
+from tests.support.unnamed_libraries import NCCL, RUNTIME, linked
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    """Nothing attached yet; by the best kind this kernel has."""
+    need_command("cc", "gcc")
+    with discovering() as found:
+        yield found
+
+
+def trained(name: str) -> dict[str, Any]:
+    """What thirty steps of one rank counted themselves."""
+    done = subprocess.run(
+        [standin.build_dir() / name, "--ranks=1", "--steps=30", "--quiet"],
+        env=without_rank(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    truth: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return truth
+
+
+class TestOtherName:
+    """A library that another name hides."""
+
+    def test_runtime_in_a_library_of_another_name(self, scene: Scene, tmp_path: Path) -> None:
+        """As ND4J has it."""
+        executable = linked(tmp_path, "libndj4cuda.so", RUNTIME)
+        with held_calls("cudaEventRecord:23", executable=executable) as calls:
+            scene.walk_all()
+            calls.make()
+
+            assert scene.calls(calls.tgids[0]) == recorded(23)
+            assert scene.probed(tmp_path) == ["libndj4cuda.so"]
+            assert scene.drops() == {}
+
+    def test_nccl_in_a_library_of_another_name(self, scene: Scene, tmp_path: Path) -> None:
+        """As in some builds of PyTorch."""
+        executable = linked(tmp_path, "libtorch_python.so", NCCL)
+        with held_calls("ncclAllReduce:23", executable=executable) as calls:
+            scene.walk_all()
+            calls.make()
+
+            assert scene.calls(calls.tgids[0])["ncclAllReduce"] == 23
+            assert scene.probed(tmp_path) == ["libtorch_python.so"]
+
+    def test_both_in_one_library(self, scene: Scene, tmp_path: Path) -> None:
+        """As libtorch_cuda_cpp.so may have them: the file is probed as two libraries."""
+        executable = linked(tmp_path, "libtorch_cuda_cpp.so", RUNTIME, NCCL)
+        with held_calls("cudaEventRecord:23", "ncclAllReduce:29", executable=executable) as calls:
+            scene.walk_all()
+            truth = calls.make()
+            counted = scene.calls(calls.tgids[0])
+
+        assert truth
+        assert counted["ncclAllReduce"] == 29
+        assert counted["cudaEventRecord"] == counted["cuEventRecord"] >= 23
+        assert scene.probed(tmp_path) == ["libtorch_cuda_cpp.so"] * 2
+
+    def test_second_name_of_a_known_library_is_not_probed_again(self, scene: Scene, tmp_path: Path) -> None:
+        """A hard link: one process has the usual name, another one the other."""
+        executable = linked(tmp_path, "libndj4cuda.so", RUNTIME)
+        usual = copied(tmp_path / "usual")
+        (usual / "libcudart.so.12").unlink()
+        (usual / "libcudart.so.12").hardlink_to(tmp_path / "libndj4cuda.so")
+        with (
+            held_calls("cudaEventRecord:23", libraries=usual) as first,
+            held_calls("cudaEventRecord:29", executable=executable) as second,
+        ):
+            scene.walk_all()
+            first.make()
+            second.make()
+
+            assert scene.calls(first.tgids[0]) == recorded(23)
+            assert scene.calls(second.tgids[0]) == recorded(29)
+
+    def test_file_stays_probed_while_it_is_mapped(self, scene: Scene, tmp_path: Path) -> None:
+        """Whatever the reader remembers."""
+        executable = linked(tmp_path, "libndj4cuda.so", RUNTIME)
+        with held_calls("cudaEventRecord:23", executable=executable):
+            for _ in range(4):
+                scene.walk_all()
+                scene.reader.end()
+
+            assert scene.probed(tmp_path) == ["libndj4cuda.so"]
+        for _ in range(3):
+            scene.walk_all()
+
+        assert scene.probed(tmp_path) == []
+
+    def test_library_that_has_some_of_the_functions_is_none(self, scene: Scene, tmp_path: Path) -> None:
+        """An interposer: what it passes on would be counted twice."""
+        source = tmp_path / "interposer.c"
+        source.write_text(
+            "#define _GNU_SOURCE\n#include <dlfcn.h>\n"
+            "int cudaEventRecord(void *event, void *stream)\n"
+            '{ int (*next)(void *, void *) = dlsym(RTLD_NEXT, "cudaEventRecord"); return next(event, stream); }\n'
+            '__asm__(".section .text.padding,\\"ax\\"\\n.fill 65536,1,0x90\\n.previous");\n'
+        )
+        interposer = tmp_path / "libinterposer.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", interposer, source, "-ldl"], check=True)
+        folder = copied(tmp_path / "libraries")
+        with held_calls("cudaEventRecord:23", libraries=folder, environment={"LD_PRELOAD": str(interposer)}) as calls:
+            scene.walk_all()
+            calls.make()
+
+            assert scene.calls(calls.tgids[0]) == recorded(23)
+            assert (scene.probed(tmp_path), scene.probed(folder)) == ([], list(LIBRARIES))
+
+
+class TestStatic:
+    """libcudart_static.a is in the executable, as nvcc links by default."""
+
+    def test_runtime_in_an_executable_is_counted(self, scene: Scene) -> None:
+        """By its symbol table: it exports none of the functions."""
+        with program("trainer-static", "--ranks=1", "--quiet") as other:
+            eventually(lambda: self._attached(scene, "trainer-static"), f"the executable of {other.pid} is probed")
+            truth = trained("trainer-static")
+            counted = scene.calls(truth["tgid"])
+
+        launches = truth["calls"]["runtime"]["cudaLaunchKernel"]["count"]
+
+        assert launches > 1000
+        assert (counted["cudaLaunchKernel"], counted["cuLaunchKernel"]) == (launches, launches)
+
+    def test_stripped_executable_is_counted_at_the_driver_and_named(
+        self, scene: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Its runtime cannot be seen, and there is one line about it in the log."""
+        need_command("strip", "binutils")
+        executable = tmp_path / "trainer-stripped"
+        shutil.copy(standin.build_dir() / "trainer-static", executable)
+        subprocess.run(["strip", executable], check=True)
+        caplog.set_level(logging.INFO)
+        environment = {"LD_LIBRARY_PATH": str(standin.build_dir())}
+        said = f"({executable}) uses the CUDA driver, and no CUDA runtime was found"
+        with program(str(executable), "--ranks=1", "--quiet", environment=environment):
+            eventually(lambda: self._says(scene, caplog, said), "the log says that there is no runtime")
+            scene.walk_all()
+            counted = eventually(lambda: self._launches(scene), "launches are counted")
+
+        assert counted["cuLaunchKernel"] > 0
+        assert "cudaLaunchKernel" not in counted
+        assert caplog.text.count(said) == 1
+
+    @staticmethod
+    def _attached(scene: Scene, name: str) -> bool:
+        scene.walk_all()
+        return name in scene.probed(standin.build_dir())
+
+    @staticmethod
+    def _says(scene: Scene, caplog: pytest.LogCaptureFixture, text: str) -> bool:
+        scene.walk_all()
+        return text in caplog.text
+
+    @staticmethod
+    def _launches(scene: Scene) -> dict[str, int] | None:
+        tgids = [row.tgid for row in scene.tables.read().processes.values()]
+        return next((found for tgid in tgids if (found := scene.calls(tgid)).get("cuLaunchKernel")), None)
