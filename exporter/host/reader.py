@@ -154,9 +154,9 @@ class TenantReader:
         """Prefixes of the Python environments of an interpreter; see likely_libraries.python_prefixes()."""
         return self._ask(lambda document: [os.fspath(_path_of(one)) for one in list_of(document)], "prefixes", tgid)
 
-    def environment(self, tgid: int, names: Collection[str]) -> dict[str, str]:
+    def environment(self, tgid: int, names: Collection[str], *, with_copy: bool = True) -> dict[str, str]:
         """See environments.environment()."""
-        return self._ask(_texts_of, "environment", tgid, sorted(names))
+        return self._ask(_texts_of, "environment", tgid, sorted(names), with_copy)
 
     def programs(self, tgid: int) -> list[Program]:
         """See programs.lineage()."""

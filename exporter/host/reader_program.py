@@ -127,8 +127,8 @@ class Reader:
     def do_prefixes(self, tgid: int) -> tuple[Any, Sequence[int]]:
         return sorted(python_prefixes(self._processes, tgid)), ()
 
-    def do_environment(self, tgid: int, names: Sequence[str]) -> tuple[Any, Sequence[int]]:
-        return environment(self._processes, tgid, frozenset(names)), ()
+    def do_environment(self, tgid: int, names: Sequence[str], with_copy: bool = True) -> tuple[Any, Sequence[int]]:
+        return environment(self._processes, tgid, frozenset(names), with_copy=with_copy), ()
 
     def do_programs(self, tgid: int) -> tuple[Any, Sequence[int]]:
         """[arguments, path] of the process and of its ancestors."""

@@ -1,7 +1,8 @@
 """What the exporter's tick reads of new processes: environments, command lines, mapped libraries.
 
 In: tgids. Out: what was read; empty for a process that does not answer, and after three of them for all of their owner. So one
-owner can delay three ticks in ten minutes, each by the reader's patience.
+owner can delay three ticks in ten minutes, each by the reader's patience. Copies of environments, which take longer to find, are
+looked for while the owner has used little time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from exporter.errors import NoAnswer
@@ -19,6 +21,11 @@ from exporter.host.slow_processes import SlowProcesses
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 0.25
+ENVIRONMENT_SECONDS = 0.5
+"""What reading environments of one owner may take at a time, before no copies are looked for."""
+ENVIRONMENT_SHARE = 0.05
+"""Part of the time that an owner may use so in the long run."""
+OWNERS_FORGOTTEN_AT_ONCE = 8
 _Read = TypeVar("_Read")
 
 
@@ -35,12 +42,32 @@ class TenantReads:
         self._reader = reader
         self._owner_of = owner_of
         self._slow = SlowProcesses()
+        self._used: dict[str, tuple[float, float]] = {}  # by owner: seconds of reading, and when; the latest last
         self._clock = clock
         self._count_unanswered = count_unanswered
 
     def environment(self, tgid: int, names: Collection[str]) -> dict[str, str]:
         """The variables among `names`. Raises ProcessGone, NotPossibleHere."""
-        return self._read(tgid, lambda: self._reader.environment(tgid, names), {})
+        owner, began_at = self._owner_of(tgid), self._clock()
+        used = self._used_seconds(owner, began_at)
+        nothing: dict[str, str] = {}
+        try:
+            return self._read(
+                tgid,
+                lambda: self._reader.environment(tgid, names, with_copy=used < ENVIRONMENT_SECONDS),
+                nothing,
+            )
+        finally:
+            now = self._clock()
+            self._used[owner] = used + now - began_at, now
+
+    def _used_seconds(self, owner: str, now: float) -> float:
+        used, at = self._used.pop(owner, (0.0, now))
+        oldest = list(islice(self._used.items(), OWNERS_FORGOTTEN_AT_ONCE))
+        for other, (before, then) in oldest:
+            if before <= (now - then) * ENVIRONMENT_SHARE:
+                del self._used[other]
+        return max(used - (now - at) * ENVIRONMENT_SHARE, 0.0)
 
     def programs(self, tgid: int) -> Sequence[Program]:
         """The program of a process, and those of its ancestors."""

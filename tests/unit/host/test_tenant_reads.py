@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,33 @@ def reads(tmp_path: Path, unanswered: list[bool]) -> Iterator[TenantReads]:
     reads = TenantReads(reader, OWNERS.__getitem__, lambda: unanswered.append(True))
     yield reads
     reads.close()
+
+
+class SlowReader(TenantReader):
+    """Every environment takes a tenth of a second; it notes which copies it was to look for."""
+
+    def __init__(self, proc: Path) -> None:
+        super().__init__(Processes(proc), PATIENCE_SECONDS)
+        self.now = 0.0
+        self.copies: list[tuple[int, bool]] = []
+
+    def environment(self, tgid: int, names: Collection[str], *, with_copy: bool = True) -> dict[str, str]:
+        self.now += 0.1
+        self.copies.append((tgid, with_copy))
+        return {}
+
+
+class TestCopies:
+    def test_owner_that_takes_long_gets_none_looked_for(self, tmp_path: Path) -> None:
+        """After half a second; others do. It gets a twentieth of a second for each that passes."""
+        reader = SlowReader(tmp_path)
+        reads = TenantReads(reader, OWNERS.__getitem__, lambda: None, lambda: reader.now)
+        for tgid in (8, 9, 10, 11, 12, 8, 7):
+            reads.environment(tgid, ["RANK"])
+        reader.now += 10
+        reads.environment(9, ["RANK"])
+
+        assert [with_copy for _, with_copy in reader.copies] == [True] * 5 + [False, True, True]
 
 
 class TestReads:
