@@ -131,6 +131,7 @@ class ChildProcess:
                     cwd="/",
                     env={"LANG": "C.UTF-8"},
                     pass_fds=(other.fileno(),),
+                    process_group=0,  # a terminal's Ctrl-C is for the exporter, which ends the child
                 )
                 self._socket = own
         except OSError as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import os
 import re
 import shutil
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import pytest
 import gpustall_standin as standin
 from exporter.kernel.operations import NUMBERS
 from tests.support import exposition, held_calls
-from tests.support.exporter_process import OPENMETRICS, Exporter, running
+from tests.support.exporter_process import OPENMETRICS, STOP_SECONDS, Exporter, running
 from tests.support.exposition import Scrape
 from tests.support.held_calls import HeldCalls, fresh_rank
 from tests.support.requirements import need_tracing
@@ -298,6 +300,16 @@ class TestLimits:
 
 class TestStopping:
     """A stop does not affect traced programs."""
+
+    def test_control_c_prints_no_traceback(self) -> None:
+        """A terminal sends SIGINT to a whole group of processes; the exporter's readers are none of it."""
+        with running() as exporter:
+            os.killpg(exporter.process.pid, signal.SIGINT)
+            exit_code = exporter.process.wait(STOP_SECONDS)
+            logs = exporter.logs
+
+        assert exit_code == 0
+        assert [line for line in logs.splitlines() if not line.startswith("ts=")] == []
 
     def test_a_traced_job_continues(self) -> None:
         """The probes are removed in the middle of its calls, and it makes them all."""
