@@ -18,6 +18,7 @@ TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertman
 CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 	x86_64-linux-gnu-gcc:gcc-x86-64-linux-gnu /usr/x86_64-linux-gnu/include/stdlib.h:libc6-dev-amd64-cross,\
 	aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdlib.h:libc6-dev-arm64-cross)
+IMAGE_NEEDS := podman:podman newuidmap:uidmap
 KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 # Jobs of other shapes run real PyTorch, under Debian's interpreter: the environment above has none.
 FAULT_NEEDS := /usr/lib/python3/dist-packages/torch/__init__.py:python3-torch \
@@ -26,6 +27,10 @@ FAULT_NEEDS := /usr/lib/python3/dist-packages/torch/__init__.py:python3-torch \
 
 run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
 	$(SUDO) $(BIN)/gpu-stall-exporter-standin with-job $(BIN)/gpu-stall-exporter run $(FLAGS)
+
+# FLAGS=hang: another fault; `gpu-stall-exporter demo --help` lists them.
+demo: build ## Build, slow down a stand-in job by a real fault, and say why it waits
+	$(SUDO) $(BIN)/gpu-stall-exporter demo $(or $(FLAGS),cpu-contention)
 
 test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Run all tests, including those that need root and the running kernel
 	$(MAKE) -s check-static
@@ -72,16 +77,17 @@ faults: build $(VENV)/dev ## Inject real faults and compare the chains, in 14 mi
 	@./deploy/packages.sh $(FAULT_NEEDS)
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
-image-steps: build ## Build the container image with Podman, and try it as a pod runs it
-	@./deploy/packages.sh podman:podman runc:runc mmdebstrap:mmdebstrap
+image-steps: build cross-packages $(RELEASE)/ready ## Make a release with its container image twice, compare, and try the image as a pod runs it
+	@./deploy/packages.sh $(IMAGE_NEEDS) runc:runc mmdebstrap:mmdebstrap
 	$(SUDO) $(BIN)/python -m tests.image $(FLAGS)
 
 bench: build $(VENV)/dev ## Measure the figures of docs/measurements.md on this machine
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
-# OUT=folder: output, must be empty.
-release: packages cross-packages $(RELEASE)/ready ## Make wheels, source archive, bill of materials and checksums in dist/; reproducible
-	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist)
+# OUT=folder: output, must be empty. BASE=debian@sha256:…: base of the container image. IMAGE=no: no image.
+release: packages cross-packages $(RELEASE)/ready ## Make wheels, source archive, chart, container image, bill of materials and checksums in dist/
+	@$(if $(filter no,$(IMAGE)),,./deploy/packages.sh $(IMAGE_NEEDS))
+	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist) $(if $(filter no,$(IMAGE)),--without-image,$(if $(BASE),--base=$(BASE)))
 
 $(RELEASE)/ready: deploy/release/requirements.txt
 	$(PYTHON) -m venv $(RELEASE)
@@ -129,4 +135,4 @@ clean: ## Remove all build results
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages cross-packages clean help
+.PHONY: run demo test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages cross-packages clean help

@@ -1,5 +1,6 @@
-"""`make release`: wheels, sources, the Helm chart, a bill of materials, checksums. In: a commit. Out: files in an empty folder.
+"""`make release`: wheels, sources, the Helm chart, the container image, a bill of materials, checksums.
 
+In: a commit. Out: files in an empty folder.
 Everything is built in copies of the tree, so uncommitted and ignored files of this one do not matter.
 """
 
@@ -10,9 +11,11 @@ import hashlib
 import os
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
-from deploy.release import agreement, bill, packages, tree
+from deploy.release import agreement, bill, image, packages, tree
+from deploy.release.podman import Podman
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,10 +27,23 @@ def main() -> int:
     parser.add_argument(
         "--allow-dirty", action="store_true", help="use files as they are now, uncommitted ones included"
     )
+    about_image = parser.add_mutually_exclusive_group()
+    about_image.add_argument(
+        "--base",
+        default="",
+        help="base of the container image: NAME@sha256:…, NAME:TAG, docker-archive:FILE or oci-archive:FILE [the Dockerfile's]",
+    )
+    parser.add_argument(
+        "--image-architecture",
+        default="",
+        help="Debian's name of the image's architecture, run by an emulator [this machine's]",
+    )
+    about_image.add_argument("--without-image", action="store_true", help="make no container image; needs no Podman")
     arguments = parser.parse_args()
     os.umask(0o022)
+    of_image = None if arguments.without_image else (arguments.base, arguments.image_architecture)
     try:
-        made = release(arguments.folder, with_uncommitted=arguments.allow_dirty)
+        made = release(arguments.folder, with_uncommitted=arguments.allow_dirty, of_image=of_image)
     except (tree.NotPossible, agreement.Disagreement) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1
@@ -36,15 +52,23 @@ def main() -> int:
     return 0
 
 
-def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
-    """The files of the release, the checksums last."""
+def release(folder: Path, *, with_uncommitted: bool, of_image: tuple[str, str] | None) -> list[Path]:
+    """The files of the release, the checksums last.
+
+    of_image: the base and the architecture of the container image, as `image.pulled()` takes them; None for no image.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise tree.NotPossible(f"{folder} is not empty")
     epoch = tree.epoch(ROOT)
     files = tree.files(ROOT, with_uncommitted=with_uncommitted)
     version = agreement.version(ROOT)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="release-") as workshop:
+    with tempfile.TemporaryDirectory(prefix="release-") as workshop, ExitStack() as stack:
+        builder = None
+        if of_image:  # first, since it is what may be missing
+            podman = Podman(Path(workshop) / "podman")
+            stack.callback(podman.remove_images)
+            builder = image.Builder(podman, image.pulled(podman, ROOT, *of_image), of_image[1])
+        folder.mkdir(parents=True, exist_ok=True)
         made = []
         for machine in packages.MACHINES:
             copy = Path(workshop) / machine
@@ -53,10 +77,15 @@ def release(folder: Path, *, with_uncommitted: bool) -> list[Path]:
         copy = Path(workshop) / "sources"
         tree.copy(ROOT, files, copy, epoch)
         made.append(packages.sources(copy, folder, epoch))
-        charts = [packages.chart(copy, folder, version, epoch)]
-    agreement.check(ROOT, version, made)
-    made += charts
-    made.append(bill.write(folder, version, made, ROOT / "deploy" / "release" / "runtime.txt", epoch))
+        agreement.check(ROOT, version, made)
+        made.append(packages.chart(copy, folder, version, epoch))
+        in_image = []
+        if builder:
+            revision = tree.revision(ROOT)
+            made.append(builder.archive(copy, folder, version, revision, epoch))
+            agreement.check_image(ROOT, version, revision, made[-1])
+            in_image = bill.of_image(builder.base, image.debian_packages(made[-1]))
+    made.append(bill.write(folder, version, made, ROOT / "deploy" / "release" / "runtime.txt", epoch, image=in_image))
     sums = folder / "SHA256SUMS"
     sums.write_text("".join(f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" for one in sorted(made)))
     return [*made, sums]

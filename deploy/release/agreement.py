@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from email import message_from_bytes
 from pathlib import Path
 
+from deploy.release.image import opened
 from exporter.assets.patterns import names
 
 _LICENCES = ("LICENSE", "bpf/LICENSE")
@@ -52,8 +53,7 @@ def _found(path: Path, pattern: str) -> str | None:
 
 def check(root: Path, version: str, packages: Iterable[Path]) -> None:
     """Raises Disagreement."""
-    ours = {f"exporter/kernel/objects/{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
-    ours |= {f"{_ASSETS}/{name}" for name in names(root)}
+    ours = _exporter_files(root)
     for path in packages:
         if path.suffix != ".whl":
             problems = list(_sources_problems(path, version))
@@ -64,6 +64,36 @@ def check(root: Path, version: str, packages: Iterable[Path]) -> None:
             problems = list(_wheel_problems(path, version, ours, _LICENCES, _EM_BPF))
         if problems:
             raise Disagreement(f"{path.name}: {'; '.join(problems)}")
+
+
+def check_image(root: Path, version: str, revision: str, path: Path) -> None:
+    """Raises Disagreement."""
+    if problems := list(_image_problems(path, version, revision, _exporter_files(root))):
+        raise Disagreement(f"{path.name}: {'; '.join(problems)}")
+
+
+def _exporter_files(root: Path) -> set[str]:
+    """What the exporter's package has beside its modules: BPF objects, and the files that come with it."""
+    objects = {f"exporter/kernel/objects/{path.stem}.o" for path in (root / "bpf").glob("*.bpf.c")}
+    return objects | {f"{_ASSETS}/{name}" for name in names(root)}
+
+
+def _image_problems(path: Path, version: str, revision: str, wanted: set[str]) -> Iterator[str]:
+    found = set()
+    with opened(path) as image:
+        for label, expected in (("version", version), ("revision", revision)):
+            if (stated := image.labels.get(f"org.opencontainers.image.{label}")) != expected:
+                yield f"its {label} is {stated}, not {expected}"
+        for name, file in image.files:
+            package, slash, inside = name.partition("/site-packages/")
+            if re.match(r"(root|home|tmp|run|src)/", name):
+                yield f"{name} does not belong there"
+            if slash and package.startswith("opt/") and inside.startswith("exporter/"):
+                found.add(inside)
+                if local := _LOCAL_PATH.search(file.read()):
+                    yield f"{name} contains the path {local[0].decode()}"
+    if missing := wanted - found:
+        yield f"{', '.join(sorted(missing))} missing"
 
 
 def _wheel_problems(

@@ -9,7 +9,7 @@ import hashlib
 import re
 import subprocess
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
+from deploy.release.image import Base, DebianPackage
 from deploy.release.packages import MACHINES, cross_compiler
 from deploy.release.tree import NotPossible
 
@@ -30,8 +31,13 @@ LICENCE = "Apache-2.0 AND (GPL-2.0-only OR BSD-3-Clause)"
 LIBBPF_VERSION = Path("/usr/include/bpf/libbpf_version.h")
 
 
-def write(folder: Path, version: str, packages: Iterable[Path], runtime: Path, epoch: int) -> Path:
-    """Writes `gpu-stall-exporter-0.1.0.cdx.json`. runtime: `name==version` lines. Raises NotPossible if the result is invalid."""
+def write(
+    folder: Path, version: str, packages: Iterable[Path], runtime: Path, epoch: int, *, image: Sequence[Component] = ()
+) -> Path:
+    """Writes `gpu-stall-exporter-0.1.0.cdx.json`. Raises NotPossible if the result is invalid.
+
+    runtime: `name==version` lines. image: what the container image has beside the exporter and its dependencies.
+    """
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in packages}
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{NAME} {version} {sorted(sums.items())}"))
     bom.metadata.timestamp = datetime.fromtimestamp(epoch, UTC)
@@ -45,7 +51,7 @@ def write(folder: Path, version: str, packages: Iterable[Path], runtime: Path, e
         components=[_file(name, digest) for name, digest in sums.items()],
     )
     bom.metadata.component = ours
-    parts = [*_packages(runtime), *_tools()]
+    parts = [*_packages(runtime), *_tools(), *image]
     for part in parts:
         bom.components.add(part)
     bom.register_dependency(ours, parts)
@@ -70,6 +76,27 @@ def _packages(runtime: Path) -> Iterator[Component]:
         if equals and not line.startswith("#"):
             purl = PackageURL("pypi", None, re.sub(r"[-_.]+", "-", name).lower(), version)
             yield Component(type=ComponentType.LIBRARY, name=name, version=version, purl=purl, bom_ref=str(purl))
+
+
+def of_image(base: Base, packages: Iterable[DebianPackage]) -> list[Component]:
+    """The base image and Debian's packages in the container image."""
+    name = base.reference.partition("@")[0].rpartition("/")[2].partition(":")[0]
+    purl = PackageURL("oci", None, name, base.digest)
+    container = Component(type=ComponentType.CONTAINER, name=name, version=base.digest, purl=purl, bom_ref=str(purl))
+    return [container, *map(_debian, packages)]
+
+
+def _debian(one: DebianPackage) -> Component:
+    purl = PackageURL("deb", "debian", one.name, one.version, {"arch": one.architecture})
+    properties = [Property(name=f"{NAME}:role", value="in the container image")]
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=one.name,
+        version=one.version,
+        purl=purl,
+        bom_ref=str(purl),
+        properties=properties,
+    )
 
 
 def _tools() -> Iterator[Component]:

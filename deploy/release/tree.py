@@ -28,6 +28,12 @@ def files(root: Path, *, with_uncommitted: bool) -> list[str]:
     return sorted({name for name in found if name and (root / name).is_file()})
 
 
+def revision(root: Path) -> str:
+    """The last commit, marked if files have changed since."""
+    commit = _git(root, "rev-parse", "HEAD")
+    return f"{commit}-changed" if _git(root, "status", "--porcelain") else commit
+
+
 def copy(root: Path, names: Iterable[str], to: Path, epoch: int) -> None:
     """Copies files, all with the same time and with mode 755 or 644. A symbolic link becomes the file it names."""
     for name in names:

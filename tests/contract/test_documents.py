@@ -72,6 +72,7 @@ OTHER_FLAGS = {
 }
 FOREIGN_FLAGS = {
     "field-selector",  # kubectl
+    "image-architecture",  # deploy.release
     "long",
     "only",
     "trials",

@@ -36,11 +36,20 @@ class TestReadme:
         """Details belong to docs/."""
         assert README.stat().st_size <= MAX_BYTES
 
-    def test_the_two_commands_stand_before_everything_else_that_can_be_typed(self) -> None:
-        """make run, make test."""
+    def test_commands_of_a_clone_stand_before_everything_else_that_can_be_typed(self) -> None:
+        """make run and make test, then a demo; within a screen of 24 lines."""
         first = blocks("sh")[0]
+        before = README.read_text(encoding="utf-8").partition(first)[0]
 
-        assert [line.split("#")[0].strip() for line in first.splitlines()] == ["make run", "make test"]
+        assert [line.split("#")[0].strip() for line in first.splitlines()] == ["make run", "make test", "make demo"]
+        assert before.count("\n") + first.count("\n") <= 24
+
+    def test_commands_of_a_clone_are_targets(self) -> None:
+        """`make help` lists them."""
+        done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        listed = {line.split()[1] for line in done.stdout.splitlines()}
+
+        assert {"run", "test", "demo"} <= listed
 
     def test_every_command_is_in_the_table(self) -> None:
         """In rows that begin with the program's name, or with the command alone."""

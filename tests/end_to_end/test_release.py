@@ -52,7 +52,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     made, running = [], []
     for name in ("one", "another-with-a-longer-name"):
         workshop, folder = tmp_path_factory.mktemp(f"workshop-{name}"), tmp_path_factory.mktemp(name)
-        command = [PYTHON, "-m", "deploy.release", folder, "--allow-dirty"]
+        command = [PYTHON, "-m", "deploy.release", folder, "--allow-dirty", "--without-image"]
         running.append(
             subprocess.Popen(
                 command, cwd=ROOT, env={**os.environ, "TMPDIR": str(workshop)}, stderr=subprocess.PIPE, text=True
@@ -182,6 +182,25 @@ class TestBytes:
             "gcc",
         } <= names
         assert all(component["version"] for component in bill["components"])
+
+    def test_image_without_podman_is_one_line(self, tmp_path: Path) -> None:
+        """Before anything is built. `make release` installs Podman where apt-get can."""
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "git").symlink_to(need_command("git", "git"))
+        done = subprocess.run(
+            [PYTHON, "-m", "deploy.release", tmp_path / "dist", "--allow-dirty"],
+            cwd=ROOT,
+            env={**os.environ, "PATH": str(tmp_path / "bin")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert (done.returncode, done.stderr) == (
+            1,
+            "make release: podman is missing: apt-get install podman uidmap, or leave the image out with IMAGE=no\n",
+        )
+        assert not (tmp_path / "dist").exists()
 
     def test_folder_that_is_not_empty_is_refused(self, releases: tuple[Path, Path]) -> None:
         done = subprocess.run(

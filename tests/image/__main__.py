@@ -1,7 +1,8 @@
-"""Builds the image of deploy/docker/Dockerfile with Podman, and tries it with the rights of the DaemonSet's pod.
+"""Builds the image archive of a release with Podman, and tries it with the rights of the DaemonSet's pod.
 
-The base image is made by mmdebstrap from Debian's packages, so that no registry is needed. In the image `--version`, `check`,
-`explain`, a scrape and the health check must work, on the stand-in training job of this machine. Needs root.
+The base image is made by mmdebstrap from Debian's packages, so that no registry is needed. The archive is built twice and must
+be the same, byte for byte. It is loaded into another storage; there `--version`, `check`, `explain`, a scrape and the health
+check must work, on the stand-in training job of this machine. Needs root.
 
 --architecture=arm64 builds for another machine under emulation (packages qemu-user-static and binfmt-support). Only
 `--version` is tried then, since the emulator runs no BPF programs.
@@ -10,27 +11,31 @@ The base image is made by mmdebstrap from Debian's packages, so that no registry
 from __future__ import annotations
 
 import argparse
-import ast
+import gzip
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import gpustall_standin as standin
+from deploy.release import image
+from deploy.release.podman import Podman
+from exporter import __version__
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "build" / "image"
-IMAGE = "localhost/gpu-stall-exporter"
+IMAGE = f"{image.NAME}:{__version__}"
+RELEASE_PYTHON = ROOT / "build" / "release-venv" / "bin" / "python"
 BASE = "debian:trixie-slim"
 CAPABILITIES = ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE", "LEASE")
-CERTIFICATES = "/run/secrets/certificates"
+FLAGS = ("--cgroup-manager=cgroupfs", "--runtime=runc")
 MAY_BE_ABSENT = ("tracefs", "NVIDIA driver", "NVML", "libraries", "bcc", "push")
 """Checks that need not be ok in a container on a machine without a GPU."""
 SCRAPED = re.compile(r"^gpustall_cuda_memcpy_bytes_total\{[^}]*\} ([1-9]\S*)$", re.MULTILINE)
@@ -38,25 +43,6 @@ FETCH = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:10478/met
 PATIENCE_SECONDS = 60
 # What Debian's slim images leave out; they keep the copyright files.
 _SLIM = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man", "groff", "lintian")]
-
-
-class Podman:
-    """The podman command, with its storage below a folder of this tree."""
-
-    def __init__(self, storage: Path) -> None:
-        self._base = ["podman", f"--root={storage}/store", f"--runroot={storage}/run", "--cgroup-manager=cgroupfs"]
-        self._base += ["--events-backend=none", "--runtime=runc"]
-
-    def run(self, *arguments: str | Path) -> None:
-        """A command that must succeed; its output is shown."""
-        subprocess.run([*self._base, *arguments], check=True, cwd=ROOT)
-
-    def output(self, *arguments: str | Path) -> tuple[int, str]:
-        """Exit code and output of a command that may fail."""
-        done = subprocess.run(
-            [*self._base, *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
 
 
 def pod_flags() -> list[str]:
@@ -69,61 +55,76 @@ def pod_flags() -> list[str]:
     return [*flags, "--ulimit=nofile=8192:8192", "--ulimit=nproc=8192:8192"]
 
 
-def make_base(podman: Podman, suite_archive: Path, architecture: str) -> str:
-    """The name of a base image like Debian's slim one, made once."""
-    if not suite_archive.exists():
-        unfinished = suite_archive.with_suffix(".part.tar")
+def make_base(podman: Podman, output: Path, architecture: str) -> Path:
+    """An archive of a base image like Debian's slim one, made once."""
+    base, suite = output / "base.tar", output / "trixie.tar"
+    if not base.exists():
         options = [*_SLIM, "--dpkgopt=path-include=/usr/share/doc/*/copyright", "--variant=minbase", "--quiet"]
         options += [f"--architectures={architecture}"] if architecture else []
-        subprocess.run(["mmdebstrap", *options, "trixie", unfinished], check=True)
-        unfinished.rename(suite_archive)
-    podman.run("import", "--quiet", *platform_flags(architecture), suite_archive, f"localhost/{BASE}")
-    return f"localhost/{BASE}"
+        subprocess.run(["mmdebstrap", *options, "trixie", suite], check=True)
+        platform = [f"--arch={architecture}"] if architecture else []
+        podman.run("import", "--quiet", *platform, suite, f"localhost/{BASE}")
+        suite.unlink()
+        unfinished = base.with_suffix(".part")
+        unfinished.unlink(missing_ok=True)
+        podman.run("save", "--quiet", "--format=docker-archive", f"--output={unfinished}", f"localhost/{BASE}")
+        unfinished.rename(base)
+    return base
 
 
-def platform_flags(architecture: str) -> list[str]:
-    return [f"--arch={architecture}"] if architecture else []
+def releases(base: Path, folder: Path, architecture: str, *, twice: bool) -> list[Path]:
+    """Folders with a release of this tree; twice: made two times."""
+    made = []
+    for name in ("one", "another-with-a-longer-name")[: 1 + twice]:
+        made.append(folder / name)
+        shutil.rmtree(made[-1], ignore_errors=True)
+        command = [RELEASE_PYTHON, "-m", "deploy.release", made[-1], "--allow-dirty", f"--base=docker-archive:{base}"]
+        begin = time.monotonic()
+        subprocess.run([*command, f"--image-architecture={architecture}"], check=True, cwd=ROOT)
+        print(f"a release in {time.monotonic() - begin:.0f} s", flush=True)
+    return made
 
 
-def build(podman: Podman, base: str, architecture: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        secrets = [f"--secret=id={name},src={path}" for name, path in pip_secrets(Path(folder)).items()]
-        podman.run(
-            *("build", "--quiet", "--isolation=chroot", "--network=host", "--format=docker"),
-            *(f"--build-arg=BASE={base}", *platform_flags(architecture), *secrets),
-            *("--file=deploy/docker/Dockerfile", f"--tag={IMAGE}", "."),
-        )
+def image_of(release: Path) -> Path:
+    (found,) = release.glob("*-image-*.tar.gz")
+    return found
 
 
-def pip_secrets(folder: Path) -> dict[str, Path]:
-    """pip's configuration on this machine for the build, and the certificates it names. Neither stays in the image."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
-    ).stdout
-    options = {
-        name: str(ast.literal_eval(value))
-        for name, value in re.findall(r"^[\w:.]*\.([\w-]+)=(.*)$", listed, flags=re.MULTILINE)
-    }
-    options.pop("find-links", None)  # folders of this machine
-    secrets = {"pip": folder / "pip.conf"}
-    if "cert" in options:
-        secrets["certificates"] = Path(options["cert"])
-        options["cert"] = CERTIFICATES
-    lines = ["[global]", *(f"{name} = {value.strip()}".replace("\n", "\n  ") for name, value in options.items())]
-    secrets["pip"].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return secrets
+def differences(one: Path, other: Path) -> Iterator[str]:
+    """What differs between two releases, a sentence each."""
+    names = {path.name for folder in (one, other) for path in folder.iterdir()}
+    for name in sorted(names):
+        contents = [(folder / name).read_bytes() for folder in (one, other) if (folder / name).exists()]
+        if len(contents) != 2 or contents[0] != contents[1]:
+            yield f"two releases of the same tree differ in {name}"
+    layers = []
+    for folder in (one, other):
+        with image.opened(image_of(folder)) as found:
+            layers.append({name: hashlib.sha256(file.read()).hexdigest() for name, file in found.files})
+    for name in sorted(layers[0].keys() | layers[1].keys()):
+        if layers[0].get(name) != layers[1].get(name):
+            yield f"two images of the same tree differ in {name}"
+
+
+def load(podman: Podman, archive: Path) -> None:
+    """Unpacked, since Podman 4.3 of Debian 12 cannot read a packed one."""
+    plain = archive.with_suffix("")
+    with gzip.open(archive) as given, plain.open("wb") as written:
+        shutil.copyfileobj(given, written)
+    print(podman.run("load", "--quiet", f"--input={plain}"))
+    plain.unlink()
 
 
 def problems(podman: Podman, *, is_native: bool) -> Iterator[str]:
-    """What does not work, a sentence each."""
+    """What does not work of the loaded image, a sentence each."""
     once = ("run", "--rm", "--no-healthcheck", *pod_flags(), IMAGE)
-    code, text = podman.output(*once, "--version")
+    code, text = podman.attempt(*once, "--version")
     print(f"--version: {text.strip()}")
     if code:
         yield f"--version exits with {code}: {text}"
     if not is_native:
         return
-    code, text = podman.output(*once, "check", "--format=json")
+    code, text = podman.attempt(*once, "check", "--format=json")
     if code:
         yield f"check exits with {code}: {text}"
         return
@@ -153,18 +154,18 @@ def running_job() -> Iterator[None]:
 
 def problems_of_a_run(podman: Podman) -> Iterator[str]:
     name = f"gpu-stall-exporter-{os.getpid()}"
-    code, text = podman.output("run", "--detach", f"--name={name}", "--health-interval=disable", *pod_flags(), IMAGE)
+    code, text = podman.attempt("run", "--detach", f"--name={name}", "--health-interval=disable", *pod_flags(), IMAGE)
     if code:
         yield f"run does not start: {text}"
         return
     try:
         is_healthy, scraped = wait_for_scrape(podman, name)
-        code, text = podman.output("exec", name, "gpu-stall-exporter", "explain")
-        podman.output("stop", "--time=20", name)
-        _, status = podman.output("inspect", "--format={{.State.ExitCode}}", name)
-        _, logs = podman.output("logs", name)
+        code, text = podman.attempt("exec", name, "gpu-stall-exporter", "explain")
+        podman.attempt("stop", "--time=20", name)
+        _, status = podman.attempt("inspect", "--format={{.State.ExitCode}}", name)
+        _, logs = podman.attempt("logs", name)
     finally:
-        podman.output("rm", "--force", name)
+        podman.attempt("rm", "--force", name)
     found = []
     if not is_healthy:
         found.append("the health check fails")
@@ -184,23 +185,17 @@ def wait_for_scrape(podman: Podman, name: str) -> tuple[bool, str]:
     is_healthy, scraped = False, ""
     while time.monotonic() < end and not (is_healthy and scraped):
         time.sleep(0.5)
-        is_healthy = podman.output("healthcheck", "run", name)[0] == 0
-        found = SCRAPED.search(podman.output("exec", name, "python3", "-c", FETCH)[1])
+        is_healthy = podman.attempt("healthcheck", "run", name)[0] == 0
+        found = SCRAPED.search(podman.attempt("exec", name, "python3", "-c", FETCH)[1])
         scraped = found[0] if found else ""
     return is_healthy, scraped
-
-
-def packed_bytes(podman: Podman) -> int:
-    """The size of the compressed layers, which a registry stores."""
-    with tempfile.TemporaryDirectory() as folder:
-        podman.output("push", "--quiet", "--compress", IMAGE, f"dir:{folder}/image")
-        return sum(path.stat().st_size for path in Path(folder, "image").iterdir())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make image-steps", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder for Podman's storage [build/image]")
     parser.add_argument("--architecture", default="", help="Debian's name of the image's architecture [this machine's]")
+    parser.add_argument("--once", action="store_true", help="build once, and compare nothing")
     options = parser.parse_args(argv)
     missing = [name for name in ("podman", "runc", "mmdebstrap") if shutil.which(name) is None]
     if os.geteuid() or missing:
@@ -208,11 +203,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     output: Path = options.output.resolve() / (options.architecture or "native")
     output.mkdir(parents=True, exist_ok=True)
-    podman = Podman(output)
-    build(podman, make_base(podman, output / "trixie.tar", options.architecture), options.architecture)
-    _, size = podman.output("image", "inspect", "--format={{.Size}}", IMAGE)
-    print(f"image: {int(size) / 1e6:.0f} MB, packed {packed_bytes(podman) / 1e6:.0f} MB")
-    found = list(problems(podman, is_native=not options.architecture))
+    base = make_base(Podman(output / "base", *FLAGS), output, options.architecture)
+    made = releases(base, output, options.architecture, twice=not options.once)
+    found = [] if options.once else list(differences(*made))
+    podman = Podman(output / "loaded", *FLAGS, patience_seconds=PATIENCE_SECONDS)
+    load(podman, image_of(made[0]))
+    found += problems(podman, is_native=not options.architecture)
+    _, size = podman.attempt("image", "inspect", "--format={{.Size}}", IMAGE)
+    print(f"image: {int(size) / 1e6:.0f} MB, packed {image_of(made[0]).stat().st_size / 1e6:.0f} MB")
+    podman.remove_images()
     for one in found:
         print(f"make image-steps: {one}", file=sys.stderr)
     return 1 if found else 0
