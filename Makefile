@@ -13,7 +13,8 @@ BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
 TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
                /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
-               /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base
+               /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base \
+               clang-19:clang-19
 # The stand-in GPU for the other architecture is cross-compiled.
 CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 	x86_64-linux-gnu-gcc:gcc-x86-64-linux-gnu /usr/x86_64-linux-gnu/include/stdlib.h:libc6-dev-amd64-cross,\

@@ -54,6 +54,7 @@ __noinline int blame_nobody(struct thread *thread, u32 culprit, u64 ns)
 struct wait {
 	u64 since_ns;
 	u64 until_ns;
+	u64 left_ns; /* of it is not charged yet; set by blame_wait() */
 	u64 allowed; /* address of the thread's CPU mask */
 	u32 cpu;
 	u32 tgid; /* of the thread */
@@ -138,29 +139,33 @@ __noinline int blame_run(struct thread *thread, struct run *run, u64 ns, u32 tgi
 
 /*
  * Charges a wait for this CPU, going back through the runs. The oldest run is cut where the wait began, because that run began before
- * the wait. other_run: room for the run of another CPU, for which a scheduler program has none on its stack.
+ * the wait. wait: used up. other_run: room for the run of another CPU, for which a scheduler program has none on its stack.
  */
 __noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wait *wait, struct run *other_run)
 {
 	if (!thread || !cpu || !wait || !other_run)
 		return 0;
 	u32 written = cpu->written;
-	u64 since_ns = wait->since_ns, until_ns = wait->until_ns, left_ns = elapsed_ns(since_ns, until_ns), scale = SCALE;
-	u64 oldest_ns = cpu->runs[written & (RUNS - 1)].end_ns; /* overwritten by the next run */
+	u64 scale = SCALE, oldest_ns = cpu->runs[written & (RUNS - 1)].end_ns; /* overwritten by the next run */
 
 	other_run->tgid = 0;
-	if (oldest_ns > since_ns && oldest_ns < until_ns) {
-		scale = SCALE * left_ns / (until_ns - oldest_ns);
-		since_ns = oldest_ns;
+	wait->left_ns = elapsed_ns(wait->since_ns, wait->until_ns);
+	if (oldest_ns > wait->since_ns && oldest_ns < wait->until_ns) {
+		scale = SCALE * wait->left_ns / (wait->until_ns - oldest_ns);
+		wait->since_ns = oldest_ns;
 	}
 
-	if (until_ns - since_ns >= LEAST_WAIT_NS)
+	if (wait->until_ns - wait->since_ns >= LEAST_WAIT_NS)
 		blame_find_other(thread, wait, other_run);
-	/* Without the oldest run in the ring, whose beginning is no longer known. */
+	/*
+	 * Without the oldest run in the ring, whose beginning is no longer known. What changes from run to run is read from *wait each time:
+	 * the verifier does not follow what is there, and so does not try every sequence of branches. It would with clang 15 and newer.
+	 */
 	_Pragma("clang loop unroll(disable)") for (u32 i = 1; i < RUNS; i++)
 	{
+		barrier();
 		struct run *run = &cpu->runs[(written - i) & (RUNS - 1)];
-		u64 begin_ns = cpu->runs[(written - i - 1) & (RUNS - 1)].end_ns;
+		u64 begin_ns = cpu->runs[(written - i - 1) & (RUNS - 1)].end_ns, since_ns = wait->since_ns, until_ns = wait->until_ns;
 
 		if (until_ns <= since_ns || run->end_ns <= since_ns)
 			break;
@@ -169,14 +174,14 @@ __noinline int blame_wait(struct thread *thread, struct cpu_runs *cpu, struct wa
 		if (begin_ns < until_ns) {
 			u64 ns = (until_ns - begin_ns) * scale / SCALE;
 
-			if (ns > left_ns)
-				ns = left_ns;
+			if (ns > wait->left_ns)
+				ns = wait->left_ns;
+			wait->left_ns -= ns;
+			wait->until_ns = begin_ns;
 			blame_run(thread, run, ns, wait->tgid, other_run);
-			left_ns -= ns;
-			until_ns = begin_ns;
 		}
 	}
-	blame_nobody(thread, CULPRIT_UNKNOWN, left_ns);
+	blame_nobody(thread, CULPRIT_UNKNOWN, wait->left_ns);
 	return 0;
 }
 
