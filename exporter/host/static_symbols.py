@@ -19,6 +19,7 @@ from exporter.host.symbol_hash import SHN_ABS, SHN_COMMON, SHN_UNDEF, STT_FUNC, 
 STRINGS_BYTES_MAX: Final = 32 << 20
 SYMBOLS_BYTES_MAX: Final = 24 << 20  # a million
 SECTIONS_MAX: Final = 1_024
+WORDS_MAX: Final = SYMBOLS_BYTES_MAX // SYMBOL.size
 NAMES_FOUND_MAX: Final = 4_096
 """Places of wanted names: a linker writes each name once."""
 
@@ -66,20 +67,24 @@ def _table(file: BoundedFile) -> tuple[tuple[int, int], tuple[int, int]] | None:
 def _places(file: BoundedFile, offset: int, size_bytes: int, names: Collection[str]) -> dict[int, str]:
     """Where each wanted name begins in the table of names."""
     by_name = {name.encode(): name for name in names}
-    prefixes = {word[0].encode() for name in names if (word := _WORD.match(name))}
-    pattern = re.compile(rb"(?:%s)[A-Z]\w{0,%d}(?=\0)" % (b"|".join(sorted(prefixes)), _NAME_BYTES_MAX))
+    prefixes = {match[0].encode() for name in names if (match := _WORD.match(name))}
     found: dict[int, str] = {}
-    before = b""
+    before, words = b"", 0
     for at, piece in _pieces(file, offset, size_bytes):
         text = before + piece
-        if any(prefix in text for prefix in prefixes):
-            for match in pattern.finditer(text):
-                name = by_name.get(match[0])
-                if name is not None:
-                    found[at - len(before) + match.start()] = name
-            if len(found) > NAMES_FOUND_MAX:
-                raise MalformedElf("its symbol table has a name too often")
-        before = text[-_NAME_BYTES_MAX:]  # a name may lie across the border
+        *ended, rest = text.split(b"\0") if any(prefix in text for prefix in prefixes) else [text.rpartition(b"\0")[2]]
+        words += len(ended)
+        end = at - len(before)
+        for word in ended:
+            end += len(word) + 1
+            tail = word[-_NAME_BYTES_MAX:]
+            for prefix in prefixes:
+                for begin in {tail.find(prefix), tail.rfind(prefix)} - {-1}:
+                    if (name := by_name.get(tail[begin:])) is not None:
+                        found[end - 1 - len(tail) + begin] = name
+        if words > WORDS_MAX or len(found) > NAMES_FOUND_MAX:
+            raise MalformedElf("its symbol table has more names than symbols, or a name too often")
+        before = rest[-_NAME_BYTES_MAX:]  # a name may lie across the border
     return found
 
 

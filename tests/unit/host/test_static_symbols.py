@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -135,6 +136,20 @@ class TestTables:
         """A tenant's file, which would take memory for each."""
         with pytest.raises(MalformedElf, match="a name too often"):
             found(tmp_path, Program(b"cudaFree\0" * (NAMES_FOUND_MAX + 1), []))
+
+    @pytest.mark.parametrize(
+        "strings",
+        [b"cuda" * (8 << 20), b"cudaA" * (6 << 20), b"cudaA." * (5 << 20), b"cudaX\0" * (5 << 20)],
+        ids=["no end", "words", "other characters", "many names"],
+    )
+    def test_hostile_names_take_little_time(self, tmp_path: Path, strings: bytes) -> None:
+        """32 MiB, with as many symbols as are read: some nanoseconds for each byte."""
+        program = Program(strings + b"\0", [(1, 0, FUNC, 1)] * 900_000)
+        started_at = time.process_time()
+        with suppress(MalformedElf):
+            found(tmp_path, program)
+
+        assert time.process_time() - started_at < 2.0
 
     def test_real_linker_and_strip(self, tmp_path: Path) -> None:
         """What `cc` writes is found, and what `strip` leaves is not."""
