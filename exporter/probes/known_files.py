@@ -194,8 +194,6 @@ class KnownFiles:
     def _detach(self, files: Collection[Probed]) -> None:
         probes.detach_all(file.attachment for file in files if file.attachment)
         for file in files:
-            if file.lease is not None:
-                file.lease.give_back()
             self.shares.give_back(file.owner)
             for identity in file.identities:
                 del self._files[identity, file.api]
@@ -204,6 +202,9 @@ class KnownFiles:
                 if not self._by_place[place]:
                     del self._by_place[place]
         self._publish()
+        for file in files:  # at last: a program may write to it from here on
+            if file.lease is not None:
+                file.lease.give_back()
 
     def _publish(self) -> None:
         self.probed = tuple(file for file in self.all() if file.attachment)

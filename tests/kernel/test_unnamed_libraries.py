@@ -79,6 +79,17 @@ class TestOtherName:
         assert counted["cudaEventRecord"] == counted["cuEventRecord"] >= 23
         assert scene.probed(tmp_path) == ["libtorch_cuda_cpp.so"] * 2
 
+    def test_writer_of_a_library_with_both_waits_until_neither_is_probed(self, scene: Scene, tmp_path: Path) -> None:
+        """Each has a lease of the file; a breakpoint of either would end the job that maps what is written."""
+        executable = linked(tmp_path, "libtorch_cuda_cpp.so", RUNTIME, NCCL)
+        with held_calls("cudaEventRecord:23", executable=executable):
+            scene.walk_all()
+            before = scene.probed(tmp_path)
+            with (tmp_path / "libtorch_cuda_cpp.so").open("r+b"):
+                after = scene.probed(tmp_path)
+
+        assert (before, after) == (["libtorch_cuda_cpp.so"] * 2, [])
+
     def test_second_name_of_a_known_library_is_not_probed_again(self, scene: Scene, tmp_path: Path) -> None:
         """A hard link: one process has the usual name, another one the other."""
         executable = linked(tmp_path, "libndj4cuda.so", RUNTIME)
