@@ -202,7 +202,7 @@ class KnownFiles:
                 if not self._by_place[place]:
                     del self._by_place[place]
         self._publish()
-        for file in files:  # at last: a program may write to it from here on
+        for file in files:  # at last: after that a program may write to it
             if file.lease is not None:
                 file.lease.give_back()
 
