@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from exporter.workloads.orchestrators.http_json import MAX_BODY_BYTES, AnswerTooLarge, Endpoint, RequestFailed
-from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Pod, PodCache
+from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Pod, PodCache, at_most
 from exporter.workloads.orchestrators.pods import pod_of
 
 PAGE_PODS = 50
@@ -113,8 +113,10 @@ class ApiServer:
     def _list_by(self, limit: int, until: float, stopping: threading.Event) -> None:
         pods: dict[str, Pod] = {}
         for page in _limited_cpu(self._pages(limit, until), stopping):
-            pods.update(page.pods)
-            if not page.token or len(pods) >= MAX_PODS:
+            pods = {**pods, **page.pods}
+            if len(pods) > 2 * MAX_PODS:
+                pods = at_most(pods)
+            if not page.token or sum(not pod.is_over for pod in pods.values()) >= MAX_PODS:
                 self._cache.replace(pods)
                 self._version = page.version
                 return

@@ -17,6 +17,7 @@ _CONTAINER_ID = re.compile(r"[a-z0-9.-]{1,32}://([0-9a-f]{64})")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 # A static pod, which the kubelet starts from a file: its cgroup has the hash of the file, the API server another uid.
 _HASHES = ("kubernetes.io/config.mirror", "kubernetes.io/config.hash")
+_FINAL_PHASES = ("Succeeded", "Failed")
 _CONTAINERS_MAX = 256
 
 
@@ -30,7 +31,9 @@ def pod_of(content: Any, node: str) -> tuple[str, Pod] | None:
         return None
     annotations = _mapping(metadata, "annotations")
     hashes = {text for key in _HASHES if _UID.fullmatch(text := _text(annotations, key))}
-    return uid, Pod(namespace, name, (uid, *sorted(hashes - {uid})), dict(_containers(_mapping(content, "status"))))
+    status = _mapping(content, "status")
+    is_over = _text(status, "phase") in _FINAL_PHASES
+    return uid, Pod(namespace, name, (uid, *sorted(hashes - {uid})), dict(_containers(status)), is_over)
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

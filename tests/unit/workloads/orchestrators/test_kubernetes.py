@@ -19,7 +19,7 @@ from exporter.workloads.container import Container
 from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
 from exporter.workloads.orchestrators.kubernetes import ApiServer, Bounds, Kubelet
-from exporter.workloads.orchestrators.pod_cache import PodCache
+from exporter.workloads.orchestrators.pod_cache import MAX_PODS, PodCache
 from exporter.workloads.orchestrators.poller import OrchestratorPoller, PollDelays
 from tests.support.certificates import issue
 from tests.support.kubernetes_api import Cluster, pod, serving, uid_of
@@ -102,6 +102,19 @@ class TestApiServer:
             assert names_of(cache, "0" * 64) == ContainerNames("train", "job-0", "train")
             assert names_of(cache, "9" * 64) is None
             assert len(cache) == 5
+
+    def test_pod_behind_thousands_of_finished_ones_is_known(self, token: Path) -> None:
+        """Pods are listed by name."""
+        cluster = Cluster(page_pods=50)
+        for n in range(2 * MAX_PODS + 100):
+            finished = pod(f"a-{n}", uid=f"{n:08x}-1111-4222-8333-444455556666")
+            finished["status"]["phase"] = "Succeeded"
+            cluster.put(finished)
+        cluster.put(pod("z", ("train", "9" * 64)))
+        with polling(cluster, token) as cache:
+            await_names(cache, "9" * 64, ContainerNames("train", "z", "train"))
+
+            assert len(cache) == MAX_PODS
 
     def test_watch_adds_changes_and_deletes_pods(self, token: Path) -> None:
         """Without another list."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.workloads.container import Container
 from exporter.workloads.container_names import ContainerNames
 from exporter.workloads.orchestrators.pod_cache import MAX_PODS, Pod, PodCache
@@ -57,6 +59,19 @@ class TestPodCache:
         cache.replace({})
 
         assert (len(cache), cache.names_of(Container(id=ONE))) == (0, None)
+
+    def test_finished_pods_make_room(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A node with thousands of finished jobs: those that run have names. That it has so many is logged once."""
+        cache = PodCache()
+        over = {f"uid-{n}": Pod("train", f"job-{n}", (f"uid-{n}",), {}, is_over=True) for n in range(MAX_PODS + 5)}
+        cache.replace({**over, "listed": Pod("train", "listed", ("listed",), {TWO: "main"})})
+        cache.put("late", Pod("train", "late", ("late",), {ONE: "main"}))
+        cache.put("over", Pod("train", "over", ("over",), {}, is_over=True))
+
+        assert cache.names_of(Container(id=TWO)) == ContainerNames("train", "listed", "main")
+        assert cache.names_of(Container(id=ONE)) == ContainerNames("train", "late", "main")
+        assert len(cache) == MAX_PODS
+        assert len(caplog.records) == 1
 
     def test_pods_beyond_the_limit_are_left_out(self) -> None:
         cache = PodCache()

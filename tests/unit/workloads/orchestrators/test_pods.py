@@ -29,6 +29,15 @@ class TestPods:
         assert found is not None
         assert found[1].containers == {ONE: "setup"}
 
+    @pytest.mark.parametrize(("phase", "is_over"), [("Running", False), ("Succeeded", True), ("Failed", True)])
+    def test_pod_that_has_finished_is_over(self, phase: str, *, is_over: bool) -> None:
+        document = pod("job-0", ("train", ONE))
+        document["status"]["phase"] = phase
+        found = pod_of(document, "gpu7")
+
+        assert found is not None
+        assert found[1].is_over is is_over
+
     def test_container_that_was_restarted_has_both_ids(self) -> None:
         """The last counts of the previous one may not have been exported yet."""
         document = pod("job-0", ("train", TWO))
