@@ -51,25 +51,29 @@ def in_pod(hierarchy: str, path: str, *, with_own_mount: bool) -> Iterator[Expor
             yield exporter
 
 
+def shown(hierarchy: str, own: str, other: str, *, with_own_mount: bool) -> tuple[str, str, str]:
+    """Container, its id and the pod of a process in a pod of the class `other`, for an exporter in one of the class `own`."""
+    own_path = f"kubepods/{own}pod{OWN_POD}/{OWN_ID}"
+    with (
+        in_pod(hierarchy, own_path, with_own_mount=with_own_mount) as exporter,
+        named_cgroup(hierarchy, f"kubepods/{other}pod{POD_UID}/{ID}") as cgroup,
+    ):
+        labels = info_in(exporter, cgroup).labels
+    return labels["container"], labels["container_id"], labels["pod_uid"]
+
+
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
-@pytest.mark.parametrize("with_own_mount", [False, True], ids=["mount of the machine", "own mount"])
 class TestPods:
     @pytest.mark.parametrize(
         ("own", "other"),
         [("besteffort/", "besteffort/"), ("besteffort/", "burstable/"), ("burstable/", ""), ("", "besteffort/")],
     )
-    def test_pod_of_any_quality_class_is_known(
-        self, hierarchy: str, own: str, other: str, *, with_own_mount: bool
-    ) -> None:
+    def test_pod_of_any_quality_class_is_known(self, hierarchy: str, own: str, other: str) -> None:
         """`/../../../burstable/pod<uid>/<id>`: a job that requests a GPU and nothing else is `besteffort`."""
-        own_path = f"kubepods/{own}pod{OWN_POD}/{OWN_ID}"
-        with (
-            in_pod(hierarchy, own_path, with_own_mount=with_own_mount) as exporter,
-            named_cgroup(hierarchy, f"kubepods/{other}pod{POD_UID}/{ID}") as cgroup,
-        ):
-            labels = info_in(exporter, cgroup).labels
+        assert shown(hierarchy, own, other, with_own_mount=False) == (SHORT_ID, ID, POD_UID)
 
-        assert (labels["container"], labels["container_id"], labels["pod_uid"]) == (SHORT_ID, ID, POD_UID)
+    def test_pod_is_known_where_the_machine_s_hierarchy_is_not_mounted(self, hierarchy: str) -> None:
+        assert shown(hierarchy, "besteffort/", "burstable/", with_own_mount=True) == (SHORT_ID, ID, POD_UID)
 
 
 READS = """
