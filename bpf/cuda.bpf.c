@@ -390,6 +390,8 @@ static __always_inline int cuda_returned(struct pt_regs *regs, struct thread *th
 	return 0;
 }
 
+#ifdef SESSION
+
 /* Entry and return in one program, from kernel 6.13 on. User space loads this one, or enter and exit, or count. */
 SEC("uprobe")
 int cuda_session(struct pt_regs *regs)
@@ -398,6 +400,8 @@ int cuda_session(struct pt_regs *regs)
 
 	return call_is_return(thread, regs) ? cuda_returned(regs, thread) : cuda_entered(regs, thread);
 }
+
+#else
 
 /* The same in two programs, for uprobe_multi links and for one perf event per function. */
 SEC("uprobe")
@@ -422,3 +426,5 @@ int cuda_count(struct pt_regs *regs)
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#endif

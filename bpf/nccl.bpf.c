@@ -270,6 +270,8 @@ static __always_inline int nccl_returned(struct pt_regs *regs, struct thread *th
 	return 0;
 }
 
+#ifdef SESSION
+
 /* Entry and return in one program, from kernel 6.13 on. User space loads this one, or enter and exit, or count. */
 SEC("uprobe")
 int nccl_session(struct pt_regs *regs)
@@ -278,6 +280,8 @@ int nccl_session(struct pt_regs *regs)
 
 	return call_is_return(thread, regs) ? nccl_returned(regs, thread) : nccl_entered(regs, thread);
 }
+
+#else
 
 /* The same in two programs, for uprobe_multi links and for one perf event per function. */
 SEC("uprobe")
@@ -302,3 +306,5 @@ int nccl_count(struct pt_regs *regs)
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#endif

@@ -363,7 +363,9 @@ static __always_inline void call_count(struct pt_regs *regs, u64 cookie)
 		__sync_fetch_and_add(&row->counted_calls, 1);
 }
 
-extern bool bpf_session_is_return(void) __ksym __weak;
+#ifdef SESSION
+
+extern bool bpf_session_is_return(void) __ksym;
 
 /*
  * Whether a session program runs for a return. Asking the kernel costs 21 ns each time. On x86-64, if every open call of the thread is
@@ -387,4 +389,5 @@ static __always_inline bool call_is_return(struct thread *thread, struct pt_regs
 	return false;
 }
 
+#endif
 #endif

@@ -40,6 +40,24 @@ class _UprobeOptions(ctypes.Structure):
     )
 
 
+VMLINUX = Path("/sys/kernel/btf/vmlinux")
+"""Types of the kernel without its modules."""
+
+
+class _OpenOptions(ctypes.Structure):
+    """`struct bpf_object_open_opts` up to btf_custom_path; the rest is zero."""
+
+    _fields_ = (
+        ("sz", c_size_t),
+        ("object_name", c_char_p),
+        ("relaxed_maps", c_bool),
+        ("pin_root_path", c_char_p),
+        ("removed", c_uint32),
+        ("kconfig", c_char_p),
+        ("btf_custom_path", c_char_p),
+    )
+
+
 class _LoadOptions(ctypes.Structure):
     """`struct bpf_prog_load_opts` up to expected_attach_type; the rest is zero."""
 
@@ -115,9 +133,16 @@ class Libbpf(LibbpfLibrary):
 
     # ---- objects and programs
 
-    def open_object(self, path: Path) -> int:
-        """Open an object without loading it; returns its handle."""
-        handle = self._lib.bpf_object__open_file(str(path).encode(), None)
+    def open_object(self, path: Path, *, without_modules: bool = False) -> int:
+        """Open an object without loading it; returns its handle.
+
+        without_modules: do not search the BTF of modules for types that the kernel lacks, which takes CAP_SYS_ADMIN. It costs
+        the time and the memory of reading the kernel's BTF once more.
+        """
+        options = _OpenOptions(sz=ctypes.sizeof(_OpenOptions))
+        if without_modules:
+            options.btf_custom_path = str(VMLINUX).encode()
+        handle = self._lib.bpf_object__open_file(str(path).encode(), byref(options))
         if not handle:
             raise self.refused(f"cannot open {path.name}")
         return int(handle)

@@ -63,7 +63,7 @@ _SHARE_ARGUMENTS = 4
 HASH_KEY_BYTES = 8 * abi.HASH_KEY_WORDS
 NO_KEY = bytes(HASH_KEY_BYTES)
 """Without a key, every node makes the same hash of a communicator."""
-BTF = Path("/sys/kernel/btf/vmlinux")
+BTF = bpf.VMLINUX
 _BUILD = "run `make build`"
 
 
@@ -266,8 +266,14 @@ def call_programs(subject: str, kind: AttachKind, *, with_returns: bool = True) 
     return {f"{subject}_exit": attach_type, f"{subject}_enter": attach_type}
 
 
+def object_name(subject: str, kind: AttachKind) -> str:
+    """The file that is loaded for a subject. Programs for sessions have objects of their own."""
+    is_session = subject in CALL_SUBJECTS and kind is AttachKind.SESSION
+    return f"{subject}_session.bpf.o" if is_session else f"{subject}.bpf.o"
+
+
 def _load_subject(kernel: Kernel, subject: str, objects_dir: Path, capacities: Mapping[str, int]) -> None:
-    path = objects_dir / f"{subject}.bpf.o"
+    path = objects_dir / object_name(subject, kernel.attach_kind)
     if not path.exists():
         raise NotPossibleHere(f"the kernel program {path.name} is not built", remedy=_BUILD)
     load_object(kernel, path, _wanted_programs(kernel, subject), capacities)
@@ -278,8 +284,22 @@ def load_object(kernel: Kernel, path: Path, wanted: Mapping[str, int] | None, ca
 
     Raises KernelRefused; NotPossibleHere if the object lays rows out otherwise than abi.py.
     """
+    try:
+        _load_opened(kernel, path, wanted, capacities, without_modules=False)
+    except KernelRefused:  # perhaps for lack of CAP_SYS_ADMIN: the kernel lacks a type that the object names
+        _load_opened(kernel, path, wanted, capacities, without_modules=True)
+
+
+def _load_opened(
+    kernel: Kernel,
+    path: Path,
+    wanted: Mapping[str, int] | None,
+    capacities: Mapping[str, int],
+    *,
+    without_modules: bool,
+) -> None:
     libbpf = kernel.libbpf
-    handle = libbpf.open_object(path)
+    handle = libbpf.open_object(path, without_modules=without_modules)
     try:
         check_layouts(libbpf, handle, path.name)
         programs = libbpf.programs(handle)

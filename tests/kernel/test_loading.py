@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,14 @@ from exporter.kernel.tables import Tables
 from tests.support.requirements import ROOT, need_command
 from tests.support.traced import Tracer, eventually, tracer
 
+# Loads everything with the capabilities that `run` keeps, and prints what did not load.
+WITH_FEW_CAPABILITIES = """
+from exporter.host import privileges
+from exporter.kernel import loader
+privileges.drop()
+kernel = loader.load(subjects=(*loader.SUBJECTS, *loader.ON_REQUEST))
+print(*kernel.failures)
+"""
 HASH_KINDS = {1, 9}
 """BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH."""
 PER_CPU_KINDS = {5, 6, 10}
@@ -48,6 +57,14 @@ class TestSubjects:
             assert {loader.subject_of(name) for name in kernel.failures} <= loader.OPTIONAL.keys()
         finally:
             kernel.close()
+
+    def test_every_object_loads_with_the_capabilities_of_the_exporter(self) -> None:
+        """Without CAP_SYS_ADMIN the types of modules cannot be searched for what this kernel lacks."""
+        done = subprocess.run(
+            [sys.executable, "-c", WITH_FEW_CAPABILITIES], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+
+        assert {loader.subject_of(name) for name in done.stdout.split()} <= loader.OPTIONAL.keys()
 
     def test_objects_of_a_newer_compiler_load_as_well(self, tmp_path: Path) -> None:
         """Debian 13's, by which the image is built: the verifier may follow more branches of what another compiler makes."""
