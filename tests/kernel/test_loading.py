@@ -81,7 +81,8 @@ class TestSubjects:
         """The NCCL object is cut short: it is in the failures, and CUDA is loaded."""
         for built in loader.OBJECTS_DIR.glob("*.bpf.o"):
             (tmp_path / built.name).write_bytes(built.read_bytes())
-        (tmp_path / "nccl.bpf.o").write_bytes(b"\x7fELF")
+        for name in ("nccl.bpf.o", "nccl_session.bpf.o"):
+            (tmp_path / name).write_bytes(b"\x7fELF")
 
         kernel = loader.load(objects_dir=tmp_path)
         try:
