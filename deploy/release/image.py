@@ -53,14 +53,14 @@ def pulled(podman: Podman, root: Path, wanted: str, architecture: str = "") -> B
     reference = full_name(wanted or _default(root))
     flags = [f"--arch={architecture}"] if architecture else []
     code, text = podman.attempt("pull", "--quiet", *flags, reference)
-    if code:
+    image_ids = re.findall(r"^[0-9a-f]{64}$", text, flags=re.MULTILINE)  # there may be warnings beside it
+    if code or not image_ids:
         reason = text.strip().rpartition("\n")[2]
         raise NotPossible(
             f"cannot pull the base image {reference}: {reason};"
             " name another one with BASE=NAME@sha256:… or BASE=docker-archive:FILE, or leave the image out with IMAGE=no"
         )
-    image_id = text.strip().splitlines()[-1]
-    return Base(image_id, reference, podman.run("image", "inspect", "--format={{.Digest}}", image_id))
+    return Base(image_ids[-1], reference, podman.run("image", "inspect", "--format={{.Digest}}", image_ids[-1]))
 
 
 def full_name(reference: str) -> str:

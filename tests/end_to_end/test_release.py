@@ -202,6 +202,33 @@ class TestBytes:
         )
         assert not (tmp_path / "dist").exists()
 
+    def test_base_that_cannot_be_pulled_is_one_line(self, tmp_path: Path) -> None:
+        """With the reason and what to do, before anything is built."""
+        need_command("podman", "podman")
+        done = subprocess.run(
+            [
+                PYTHON,
+                "-m",
+                "deploy.release",
+                tmp_path / "dist",
+                "--allow-dirty",
+                f"--base=docker-archive:{tmp_path}/x.tar",
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith(
+            f"make release: cannot pull the base image docker-archive:{tmp_path}/x.tar: Error: "
+        )
+        assert "; name another one with BASE=" in done.stderr
+        assert not (tmp_path / "dist").exists()
+
     def test_folder_that_is_not_empty_is_refused(self, releases: tuple[Path, Path]) -> None:
         done = subprocess.run(
             [PYTHON, "-m", "deploy.release", releases[0]], cwd=ROOT, capture_output=True, text=True, check=False
