@@ -130,6 +130,43 @@ class TestHungLibrary:
             counted(exporter, calls, rank)
 
 
+class TestDeadLibrary:
+    """The program that serves a job's libraries ends, and its mount stays."""
+
+    def test_ticks_go_on_and_a_job_that_starts_later_is_counted(
+        self, libraries: Path, copy: Path, tmp_path: Path
+    ) -> None:
+        """Its libraries were probed; one that comes after it is counted as not answered."""
+        rank = fresh_rank()
+        mounted = tmp_path / "mounted"
+        with served(mounted, libraries, 0) as files, held_calls(libraries=mounted), running() as exporter:
+            eventually(lambda: f"attached to {mounted}/libcudart" in exporter.logs, "the job is probed")
+            files.die()
+            gap_seconds = longest_gap_seconds(exporter, 2.0)
+            with held_calls("cudaEventRecord:23", libraries=copy, rank=rank) as calls:
+                eventually(lambda: f"attached to {copy}/libcudart" in exporter.logs, "the other job is probed")
+                counted(exporter, calls, rank)
+            started_at = time.monotonic()
+            exporter.stop()
+            stop_seconds = time.monotonic() - started_at
+
+        assert gap_seconds < 2 * TICK_SECONDS + 0.2
+        assert stop_seconds < STOP_SECONDS
+
+    def test_library_is_counted_as_not_answered(self, libraries: Path, tmp_path: Path) -> None:
+        """It died before the exporter came."""
+        mounted = tmp_path / "mounted"
+        with served(mounted, libraries, 0) as files, held_calls(libraries=mounted):
+            files.die()
+            with running() as exporter:
+                failures = eventually(
+                    lambda: (found := exporter.scrape().by("reason", FAILURES)).get("unanswered") and found,
+                    "the libraries are counted",
+                )
+
+        assert failures["unanswered"] == 3
+
+
 class TestHungSearch:
     """A mount that does not answer where libraries usually lie."""
 
