@@ -19,7 +19,7 @@ from pathlib import Path
 from exporter.config.probes import AttachKind
 from exporter.errors import ExporterError, NoAnswer
 from exporter.host.leases import Lease, NoLease
-from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason, kind_of
+from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
@@ -100,13 +100,9 @@ class Discovery:
         """Probed files that were written to, by library."""
         return dict(self._files.changed)
 
-    def needs_look(self, mapped: Mapped) -> bool:
-        """Whether a process with this new mapping has to be looked at.
-
-        Not if probes are on the file, as the kernel names it, and it is guarded; but with the driver come files of other names.
-        """
-        is_attached = (mapped.device, mapped.inode, mapped.generation) in self._files.attached
-        return not is_attached or kind_of(mapped.path) is LibraryKind.DRIVER
+    def is_attached(self, mapped: Mapped) -> bool:
+        """Whether probes are on the file of this mapping, as the kernel names it, and it is guarded: no look is needed."""
+        return (mapped.device, mapped.inode, mapped.generation) in self._files.attached
 
     @property
     def is_enabled(self) -> bool:

@@ -17,15 +17,18 @@ REFILL: Final = 0.02
 """Seconds for looks per second."""
 WAITING_MAX: Final = 4_096
 """Processes of one owner that wait. A later walk finds the others."""
+OPTIONAL_WAITING_MAX: Final = 64
+"""As many keep optional ones from waiting."""
 
 
 @dataclass(slots=True)
 class Look:
-    """One process. steps: the look as far as it has come; None: not begun."""
+    """One process. steps: the look as far as it has come; None: not begun. is_optional: a later walk is soon enough."""
 
     tgid: int
     owner: str
     steps: Iterator[None] | None = None
+    is_optional: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class LookQueue:
         if look.tgid in owner.waiting:
             owner.waiting[look.tgid].steps = look.steps
             return True
+        if look.is_optional and look.steps is None and len(owner.waiting) >= OPTIONAL_WAITING_MAX:
+            return True  # nothing is left out
         if len(owner.waiting) >= WAITING_MAX:
             return False
         owner.waiting[look.tgid] = look

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.errors import ExporterError, KernelRefused, MalformedElf, NoAnswer
-from exporter.host.libraries import LibraryKind
+from exporter.host.libraries import LibraryKind, kind_of
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.slow_processes import SlowProcesses
@@ -200,9 +200,9 @@ class Looks:
             self._lost_mappings = self._watch.lost
             self._next_walk_at = min(self._next_walk_at, max(self._may_hurry_at, self._clock()))
         self._discovery.note_use({(mapped.inode, mapped.path) for mapped in fresh})
-        unknown = {one.tgid for one in fresh if self._discovery.needs_look(one)}
-        for tgid in unknown:
-            self._add(Look(tgid, self._owner_of(tgid)))
+        unknown = {one.tgid for one in fresh if not self._discovery.is_attached(one)}
+        for tgid in unknown | {one.tgid for one in fresh if kind_of(one.path) is LibraryKind.DRIVER}:
+            self._add(Look(tgid, self._owner_of(tgid), is_optional=tgid not in unknown))
 
     def _add(self, look: Look) -> None:
         now = self._clock()

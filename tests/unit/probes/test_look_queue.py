@@ -48,6 +48,22 @@ class TestTurns:
 
         assert (are_waiting.count(False), len(taken(queue))) == (4, 4_096)
 
+    def test_optional_looks_wait_behind_few_others_only(self) -> None:
+        """A job of short workers, whose libraries are probed already: a walk looks at those that stay."""
+        queue = LookQueue()
+        are_waiting = [queue.add(Look(tgid, "a", is_optional=True), now=0.0) for tgid in range(100)]
+        queue.add(Look(200, "a"), now=0.0)
+
+        assert are_waiting.count(False) == 0
+        assert taken(queue) == [*range(64), 200]
+
+    def test_optional_look_that_has_begun_goes_on(self) -> None:
+        """After the turn of another owner."""
+        queue = queue_of(*((tgid, "a") for tgid in range(64)))
+        queue.add(Look(200, "a", iter(()), is_optional=True), now=0.0)
+
+        assert taken(queue)[-1] == 200
+
 
 class TestTime:
     """An owner has one second, which fills by a fiftieth of a second in each second."""
