@@ -26,13 +26,9 @@ class Podman:
         """Raises NotPossible without Podman."""
         if shutil.which("podman") is None:
             raise NotPossible("podman is missing: apt-get install podman uidmap, or leave the image out with IMAGE=no")
-        self._command = [
-            "podman",
-            f"--root={storage}/store",
-            f"--runroot={storage}/run",
-            "--events-backend=none",
-            *flags,
-        ]
+        # vfs compares folders file by file; overlay's layers are not the same with and without root.
+        self._command = ["podman", f"--root={storage}/store", f"--runroot={storage}/run", "--storage-driver=vfs"]
+        self._command += ["--events-backend=none", *flags]
         self._patience_seconds = patience_seconds
 
     def attempt(self, *arguments: str | Path) -> tuple[int, str]:
