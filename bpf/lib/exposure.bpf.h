@@ -17,6 +17,9 @@
  */
 #define NOTICES_WITHIN_NS 50000
 
+/* A wait is a normal one only if the thread was on its CPU for so long before the return: after a switch it may notice later than that. */
+#define SURE_AFTER_NS 100000
+
 /* A cycle whose late stalls are shorter than 1/32 of its wait is clean: the duration of its wait is normal. */
 #define CLEAN_SHARE 32
 
@@ -48,6 +51,7 @@ struct delay {
 	u64 max_ns;
 	u64 throttled_ns; /* part of exact_ns or max_ns */
 	u64 stopped_ns;
+	bool is_possible; /* the return may have been late, by more than max_ns says */
 };
 
 /* Upper bound of the wait for a CPU after the GPU was done. */
@@ -83,6 +87,7 @@ static __always_inline struct delay delay_of(const struct account *account, cons
 	delay.max_ns = bound_ns(account, now_ns);
 	delay.throttled_ns = delay.max_ns ? account->last_throttled_ns : 0;
 	delay.stopped_ns = states->ns[STATE_STOPPED];
+	delay.is_possible = delay.stopped_ns || elapsed_ns(account->resumed_ns, now_ns) < SURE_AFTER_NS;
 	return delay;
 }
 
@@ -100,13 +105,14 @@ static __always_inline u16 work_class(const struct feeding_row *cycle)
 	return class;
 }
 
-static __always_inline void exposure_add(struct exposure *exposure, const struct delay *delay, u64 wait_ns, u64 late_ns)
+static __always_inline void exposure_add(struct exposure *exposure, const struct delay *delay, u64 wait_ns, u64 late_ns,
+					 bool is_shorter)
 {
 	if (delay->exact_ns) {
 		__sync_fetch_and_add(&exposure->exact_ns, delay->exact_ns);
 		__sync_fetch_and_add(&exposure->exact_throttled_ns, delay->throttled_ns);
 	}
-	if (!delay->max_ns && !delay->stopped_ns && late_ns * CLEAN_SHARE <= wait_ns) {
+	if (!delay->is_possible && !is_shorter && late_ns * CLEAN_SHARE <= wait_ns) {
 		__sync_fetch_and_add(&exposure->clean_calls, 1);
 		__sync_fetch_and_add(&exposure->clean_ns, wait_ns + late_ns);
 		return;
@@ -138,6 +144,7 @@ static __always_inline void exposure_book(struct thread *thread, u16 operation, 
 	bool ends_cycle = thread->is_step && (is_all || (cycle && feeding_waited_for_event(cycle)));
 	struct exposure *exposure = exposure_row(thread->process, operation, cycle ? work_class(cycle) : 0);
 	u64 late_ns = cycle ? cycle->cycle_late_ns : 0;
+	bool is_shorter = !is_all && ends_cycle && cycle->is_after_delay;
 	struct delay booked = *delay;
 
 	if (!ends_cycle) {
@@ -151,12 +158,14 @@ static __always_inline void exposure_book(struct thread *thread, u16 operation, 
 	if (!is_all && cycle) /* later work may hide it, so that it is one more late stall */
 		booked.exact_ns = 0;
 	if (exposure)
-		exposure_add(exposure, &booked, wait_ns, late_ns);
+		exposure_add(exposure, &booked, wait_ns, late_ns, is_shorter);
 	if (!cycle)
 		return;
 	__sync_fetch_and_add(&cycle->waits, 1);
-	if (ends_cycle)
+	if (ends_cycle) {
 		feeding_end_cycle(cycle, is_all);
+		cycle->is_after_delay = !is_all && delay->is_possible;
+	}
 	if (!is_all && delay->exact_ns) {
 		feeding_add_late(cycle, STATE_RUNNABLE, delay->exact_ns - delay->throttled_ns);
 		feeding_add_late(cycle, STATE_THROTTLED, delay->throttled_ns);

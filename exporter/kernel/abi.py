@@ -213,6 +213,8 @@ FEEDING_ROW = Layout(
     kernels="Q",
     open_captures="I",
     event_waits="I",
+    is_after_delay="I",
+    unused="I",
 )
 LAUNCH_SAMPLING = Layout(
     process="I",
