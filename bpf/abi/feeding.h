@@ -33,8 +33,6 @@ struct feeding_row {
 	__u64 kernels; /* launched one by one and not into a graph; nested calls count once */
 	__u32 open_captures; /* begun and not ended */
 	__u32 event_waits; /* in a row, see lib/feeding.bpf.h */
-	__u32 is_after_delay; /* the last wait for an event returned late: by how much the next one is shorter is unknown */
-	__u32 unused;
 };
 
 /* How often the launches of a process are timed: an array with the places of `feeding`, written by user space alone. */

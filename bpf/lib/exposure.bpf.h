@@ -144,7 +144,7 @@ static __always_inline void exposure_book(struct thread *thread, u16 operation, 
 	bool ends_cycle = thread->is_step && (is_all || (cycle && feeding_waited_for_event(cycle)));
 	struct exposure *exposure = exposure_row(thread->process, operation, cycle ? work_class(cycle) : 0);
 	u64 late_ns = cycle ? cycle->cycle_late_ns : 0;
-	bool is_shorter = !is_all && ends_cycle && cycle->is_after_delay;
+	bool is_shorter = !is_all && ends_cycle && thread->is_after_delay;
 	struct delay booked = *delay;
 
 	if (!ends_cycle) {
@@ -164,7 +164,7 @@ static __always_inline void exposure_book(struct thread *thread, u16 operation, 
 	__sync_fetch_and_add(&cycle->waits, 1);
 	if (ends_cycle) {
 		feeding_end_cycle(cycle, is_all);
-		cycle->is_after_delay = !is_all && delay->is_possible;
+		thread->is_after_delay = !is_all && delay->is_possible;
 	}
 	if (!is_all && delay->exact_ns) {
 		feeding_add_late(cycle, STATE_RUNNABLE, delay->exact_ns - delay->throttled_ns);

@@ -109,6 +109,7 @@ struct thread {
 	u8 is_step;	  /* it launches or synchronises */
 	u8 is_tracked;	  /* the account has begun */
 	u8 is_inside;	  /* of the traced process itself, not of one that works for it */
+	u8 is_after_delay; /* its last wait for an event may have returned late: by how much the next one is shorter is unknown */
 	u64 entered; /* calls */
 	u64 mark_ns; /* when the open call or gap began */
 	u32 mark_version; /* of the account at mark_ns */

@@ -213,8 +213,6 @@ FEEDING_ROW = Layout(
     kernels="Q",
     open_captures="I",
     event_waits="I",
-    is_after_delay="I",
-    unused="I",
 )
 LAUNCH_SAMPLING = Layout(
     process="I",

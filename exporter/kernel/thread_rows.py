@@ -280,7 +280,7 @@ class ThreadTables:
             before = known.get(process)
             if before is None or before[0] != value:
                 _, feeding, since_ns, is_dry, _, *rest = abi.FEEDING_ROW.unpack(value)
-                dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N : -3]
+                dry_ns, late_ns, sums = tuple(rest[:_N]), tuple(rest[_N : 2 * _N]), rest[2 * _N : -1]
                 before = (value, FeedingRow(process, feeding, since_ns, is_dry, dry_ns, late_ns, *sums))
             rows[process] = before
         self._feeding = rows

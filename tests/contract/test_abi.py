@@ -57,7 +57,7 @@ ROWS: dict[str, tuple[type, tuple[str, ...]]] = {
     "INTERVAL_KEY": (thread_rows.IntervalKey, ()),
     "INTERVAL_ROW": (thread_rows.IntervalRow, ()),
     "BLAME_KEY": (thread_rows.BlameKey, ()),
-    "FEEDING_ROW": (thread_rows.FeedingRow, ("has_collectives", "event_waits", "is_after_delay", "unused")),
+    "FEEDING_ROW": (thread_rows.FeedingRow, ("has_collectives", "event_waits")),
     "WAKEUP_KEY": (thread_rows.WakeupKey, ("padding",)),
     "WAKEUP_ROW": (thread_rows.WakeupRow, ()),
     "THREAD_ROW": (thread_rows.ThreadRow, ()),
