@@ -90,14 +90,14 @@ class TestService:
 
         assert found == "adm 640\n"
 
-    def test_it_has_five_capabilities(self, machine: Machine) -> None:
+    def test_it_has_six_capabilities(self, machine: Machine) -> None:
         """And cannot gain more."""
         status = machine.run("cat", f"/proc/{machine.show('MainPID')}/status").stdout
 
         assert re.findall(r"^(Cap(?:Prm|Eff|Bnd)):\t0*(\w+)$", status, re.MULTILINE) == [
-            ("CapPrm", "1c000080004"),
-            ("CapEff", "1c000080004"),
-            ("CapBnd", "1c000080004"),
+            ("CapPrm", "1c010080004"),
+            ("CapEff", "1c010080004"),
+            ("CapBnd", "1c010080004"),
         ]
         assert "NoNewPrivs:\t1" in status
 
