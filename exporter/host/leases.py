@@ -44,6 +44,7 @@ LOCAL_FILE_SYSTEMS: Final = frozenset(
 """Magic numbers of those where a file is opened and closed without asking a server or another process."""
 _CHECK_SECONDS: Final = 5.0
 """In case that a signal is lost."""
+_POLL_SECONDS: Final = 0.05
 
 
 class NoLease(enum.Enum):
@@ -166,7 +167,10 @@ class Leases:
         self._tid = threading.get_native_id()
         self._started.set()
         while not self._closed.is_set():
-            signal.sigtimedwait(signals, _CHECK_SECONDS)
+            try:
+                signal.sigtimedwait(signals, _CHECK_SECONDS)
+            except OSError:  # a seccomp filter refuses it: writers wait a little longer, and not for ever
+                self._closed.wait(_POLL_SECONDS)
             for lease in self._all():
                 if not self._closed.is_set() and not lease.is_current:
                     self._handle(lease)
