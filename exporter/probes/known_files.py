@@ -96,9 +96,10 @@ class KnownFiles:
                 self._detach_changed(file, "it is opened for writing; it is probed again when it is closed")
 
     def _detach_changed(self, file: Probed, reason: str) -> None:
-        self._detach([file])
         if file.attachment is not None:
             self.changed[(API_LABEL[file.api],)] += 1
+        self._detach([file])  # gives the lease back, after which a program writes
+        if file.attachment is not None:
             log.info("detached from %s: %s", file.path, reason)
 
     def meet(self, file: Probed, identities: Collection[FileIdentity]) -> None:
