@@ -12,7 +12,7 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
 TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
-               /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
+               /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount node:nodejs \
                /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base \
                clang-19:clang-19
 # The stand-in GPU for the other architecture is cross-compiled.
@@ -24,7 +24,8 @@ KERNEL_NEEDS := qemu-system-x86_64:qemu-system-x86 /usr/sbin/mke2fs:e2fsprogs
 # Jobs of other shapes run real PyTorch, under Debian's interpreter: the environment above has none.
 FAULT_NEEDS := /usr/lib/python3/dist-packages/torch/__init__.py:python3-torch \
                /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy g++:g++ \
-               stress-ng:stress-ng fio:fio cpulimit:cpulimit rsync:rsync xz:xz-utils make:make cc:gcc strace:strace
+               stress-ng:stress-ng fio:fio cpulimit:cpulimit rsync:rsync xz:xz-utils make:make cc:gcc strace:strace \
+               zstd:zstd git:git openssl:openssl
 
 run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, with a stand-in job if no GPU job runs
 	$(SUDO) $(BIN)/gpu-stall-exporter-standin with-job $(BIN)/gpu-stall-exporter run $(FLAGS)
@@ -33,12 +34,26 @@ run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, wi
 demo: build ## Build, slow down a stand-in job by a real fault, and say why it waits
 	$(SUDO) $(BIN)/gpu-stall-exporter demo $(or $(FLAGS),cpu-contention)
 
-test: build $(VENV)/dev test-packages $(RELEASE)/ready ## Run all tests, including those that need root and the running kernel
-	$(MAKE) -s check-static
+# All stages run, so that one run shows all failures.
+test: build $(VENV)/dev test-packages interpreters trace-processor $(RELEASE)/ready ## Run all tests, including those that need root and the running kernel
+	@$(MAKE) -s -k -j1 $(TEST_STAGES)
+
+TEST_STAGES := check-static test-without-kernel test-side-by-side test-whole-machine test-rig test-idle-machine
+.PHONY: $(TEST_STAGES)
+
+test-without-kernel:
 	$(SUDO) $(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
+
+test-side-by-side:
 	$(SUDO) $(BIN)/python -m tests.side_by_side -q tests/kernel tests/end_to_end -m "not (nvidia or soak or whole_machine or idle_machine)"
+
+test-whole-machine:
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m whole_machine
+
+test-rig:
 	$(SUDO) $(PYTEST) -q tests/faults
+
+test-idle-machine:
 	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
 
 build: packages $(VENV)/run ## Build the BPF objects, the stand-in GPU and the virtual environment
@@ -78,6 +93,11 @@ faults: build $(VENV)/dev ## Inject real faults and compare the chains, in 14 mi
 	@./deploy/packages.sh $(FAULT_NEEDS)
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
+# FLAGS=fio: only that one. FLAGS=--write: writes docs/investigations.md.
+investigations: build $(VENV)/dev ## Have a client of MCP find the causes of ten real faults, in 12 minutes; nothing else may use CUDA
+	@./deploy/packages.sh $(FAULT_NEEDS)
+	$(SUDO) $(BIN)/python -m tests.faults.investigations $(FLAGS)
+
 image-steps: build cross-packages $(RELEASE)/ready ## Make a release with its container image twice, compare, and try the image as a pod runs it
 	@./deploy/packages.sh $(IMAGE_NEEDS) runc:runc mmdebstrap:mmdebstrap
 	$(SUDO) $(BIN)/python -m tests.image $(FLAGS)
@@ -111,6 +131,14 @@ packages:
 test-packages: cross-packages
 	@./deploy/packages.sh $(TEST_NEEDS) $(FAULT_NEEDS)
 
+# A static build of Python 3.14, 36 MB, whose frames are read in tests; these are skipped without it.
+interpreters: $(VENV)/dev
+	@$(BIN)/python -m tests.support.interpreters
+
+# Perfetto's trace processor, 16 MB, which reads exported timelines in tests; these are skipped without it.
+trace-processor: $(VENV)/dev
+	@$(BIN)/python -m tests.support.trace_processor
+
 cross-packages:
 	@./deploy/packages.sh $(CROSS_NEEDS)
 
@@ -136,4 +164,4 @@ clean: ## Remove all build results
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run demo test build check check-static soak test-nvidia test-kernels conformance image-steps bench release pictures golden format packages test-packages cross-packages clean help
+.PHONY: run demo test build check check-static soak test-nvidia test-kernels conformance investigations image-steps bench release pictures golden format packages test-packages interpreters trace-processor cross-packages clean help

@@ -2,13 +2,14 @@
 /*
  * How long do requests wait for a disk, how long does the disk take, and which processes and cgroups cause them?
  * Attach points: tp_btf block_getrq, block_rq_complete, writeback_mark_inode_dirty, sched_process_exec.
- * Maps written: disks, disk_users (exporter/kernel/disk_rows.py); completions (lib/disk.bpf.h); inode_writers, group_users
+ * Maps written: disks, disk_users (exporter/kernel/disk_rows.py); owners, share_totals (lib/share.bpf.h); completions (lib/disk.bpf.h); inode_writers, group_users
  *   (lib/owner.bpf.h); disk_requests (this file).
- * Dropped: rows if a map is full, counted under DROP_IN_BLOCK; the owner of a request, if 16,384 others came later (not counted).
+ * Dropped: rows if a map is full, or the owner of a cgroup has its share of `disks`, counted under DROP_IN_BLOCK; the owner of a request, if 16,384 others came later (not counted).
  * Cost: three hash look-ups and an insertion for each request, one array look-up for each page that is made dirty, a hash look-up for each exec; docs/measurements.md, measured by `make bench`.
  */
 #define DROP_PROGRAM DROP_IN_BLOCK
 #include "lib/disk.bpf.h"
+#include "lib/group_share.bpf.h"
 #include "lib/hist.bpf.h"
 #include "lib/maps.bpf.h"
 #include "lib/owner.bpf.h"
@@ -17,7 +18,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2048);
+	__uint(max_entries, 1024);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct disk_key);
 	__type(value, struct disk_row);
@@ -116,8 +117,9 @@ int block_rq_complete(u64 *context)
 	u64 now_ns = bpf_ktime_get_ns();
 	u32 device = device_of(request);
 	struct completion *last = bpf_map_lookup_elem(&completions, &zero);
+	struct cgroup *group = group_of_bio(request->bio);
 	struct disk_key key = {
-		.cgroup_id = group_of_bio(request->bio),
+		.cgroup_id = group ? BPF_CORE_READ(group, kn, id) : 0,
 		.device = device,
 		.direction = direction_of(request->cmd_flags & OPERATION_BITS),
 	};
@@ -129,7 +131,7 @@ int block_rq_complete(u64 *context)
 		last->task = bpf_get_current_task();
 		last->device = device;
 	}
-	struct disk_row *row = lookup_or_create(&disks, &key, &empty_disk, DROP_DISKS_FULL);
+	struct disk_row *row = group_row(&disks, &key, &empty_disk, group, SHARE_DISKS, DROP_DISKS_FULL);
 
 	if (!row)
 		return 0;

@@ -12,6 +12,7 @@
  */
 #define DROP_PROGRAM DROP_IN_CUDA
 #include "lib/allocation.bpf.h"
+#include "lib/arguments.bpf.h"
 #include "lib/call.bpf.h"
 #include "lib/cadence.bpf.h"
 #include "lib/copies.bpf.h"
@@ -22,16 +23,8 @@
 #include "lib/progress.bpf.h"
 #include "lib/size.bpf.h"
 
-/* What remember() stores in call->arguments for succeeded() and failed(), by shape; lib/allocation.bpf.h has its own. */
-enum { COPY_WHAT }; /* bytes, direction and memory; the other arguments hold PENDING */
-enum { ORDER_A, ORDER_B };
-enum { DEVICE_PENDING };
-enum { GRAPH_A, GRAPH_B };
-enum { PENDING = 1 }; /* a struct frontier, for calls that query or wait */
 _Static_assert(PENDING + FRONTIER_PAIRS <= CALL_ARGUMENTS, "struct frontier in call->arguments");
 
-#define COPY_DIRECTION_BITS 3
-#define COPY_MEMORY_BITS 2
 #define COPY_DESTINATION 1 /* position of the argument */
 
 static __always_inline u64 argument(struct pt_regs *regs, u64 cookie, u32 field)
@@ -57,11 +50,6 @@ static __always_inline void remember_pending(struct thread *thread, struct call 
 		*pending_of(call) = (struct frontier){};
 }
 
-static __always_inline u32 copy_direction(const struct call *call)
-{
-	return call->arguments[COPY_WHAT] & ((1 << COPY_DIRECTION_BITS) - 1);
-}
-
 /*
  * Only a copy to the host always returns after everything before it on the legacy stream is done: the driver may stage a small copy to
  * the GPU and return at once.
@@ -69,16 +57,6 @@ static __always_inline u32 copy_direction(const struct call *call)
 static __always_inline bool is_synchronising_copy(const struct call *call)
 {
 	return role_of(call->cookie) == ROLE_COPY && copy_direction(call) == COPY_DEVICE_TO_HOST;
-}
-
-static __always_inline u64 copy_bytes(const struct call *call)
-{
-	return call->arguments[COPY_WHAT] >> (COPY_DIRECTION_BITS + COPY_MEMORY_BITS);
-}
-
-static __always_inline enum host_memory copy_memory(const struct call *call)
-{
-	return call->arguments[COPY_WHAT] >> COPY_DIRECTION_BITS & ((1 << COPY_MEMORY_BITS) - 1);
 }
 
 /* The kind of memory on the host's side; MEMORY_UNKNOWN for copies that have none. */
@@ -95,6 +73,11 @@ static __always_inline enum host_memory host_memory(struct thread *thread, struc
 	return MEMORY_UNKNOWN;
 }
 
+static __always_inline bool is_staged_unknown(const struct thread *thread, const struct call *call)
+{
+	return thread->has_staged && copy_memory(call) == MEMORY_UNKNOWN;
+}
+
 static __always_inline void remember_copy(struct thread *thread, struct pt_regs *regs, struct call *call)
 {
 	u64 cookie = call->cookie;
@@ -109,34 +92,30 @@ static __always_inline void remember_copy(struct thread *thread, struct pt_regs 
 				     host_memory(thread, regs, cookie, direction) << COPY_DIRECTION_BITS | direction;
 	if (is_synchronising_copy(call))
 		remember_pending(thread, call, stream_key(thread->process, 0));
+	else if (direction == COPY_DEVICE_TO_HOST && (copy_memory(call) == MEMORY_PAGEABLE || is_staged_unknown(thread, call)))
+		call->cookie = with_role(cookie, ROLE_STAGED_COPY);
 }
 
-/* Grid and block of a launch: of the runtime, of the driver, or in a struct. */
+#define LONGEST_ENQUEUE_NS 1000000
+
+/* Whether a copy to memory of a process that is older than the exporter has waited: to enqueue one takes microseconds. */
+static __always_inline bool is_long_copy_of_unknown(const struct call *call, u64 now_ns)
+{
+	u32 shape = call_shape(call->cookie);
+
+	return (shape == SHAPE_COPY || shape == SHAPE_COPY_2D) && role_of(call->cookie) == ROLE_LAUNCH &&
+	       copy_direction(call) == COPY_DEVICE_TO_HOST && copy_memory(call) == MEMORY_UNKNOWN &&
+	       now_ns - call->entry_ns > LONGEST_ENQUEUE_NS;
+}
+
 static __always_inline void remember_launch(struct thread *thread, struct pt_regs *regs, u64 cookie)
 {
-	u32 at = COOKIE_FIELD(cookie, COOKIE_A, 4), shape = call_shape(cookie);
-	u64 first = argument(regs, cookie, COOKIE_A), sizes[5] = {};
+	struct launch_size size;
 
-	if (shape == SHAPE_LAUNCH_CONFIG) {
-		struct launch_config config;
-
-		if (bpf_probe_read_user(&config, sizeof(config), (void *)first)) {
-			drop(DROP_READ_FAULT);
-			return;
-		}
-		geometry_add(thread->process, (u64)config.grid[0] * config.grid[1] * config.grid[2],
-			     (u64)config.block[0] * config.block[1] * config.block[2]);
-		return;
-	}
-	for (int i = 0; i < (shape == SHAPE_LAUNCH ? 3 : 5); i++)
-		if (!read_argument(regs, at + 1 + i, &sizes[i]))
-			drop(DROP_READ_FAULT);
-	if (shape == SHAPE_LAUNCH) /* x and y share a register */
-		geometry_add(thread->process, (u64)(u32)first * (first >> 32) * (u32)sizes[0],
-			     (u64)(u32)sizes[1] * (sizes[1] >> 32) * (u32)sizes[2]);
+	if (launch_size(regs, cookie, &size))
+		geometry_add(thread->process, size.blocks, size.threads);
 	else
-		geometry_add(thread->process, (u64)(u32)first * (u32)sizes[0] * (u32)sizes[1],
-			     (u64)(u32)sizes[2] * (u32)sizes[3] * (u32)sizes[4]);
+		drop(DROP_READ_FAULT);
 }
 
 /* A destroyed graph is forgotten before the call runs, as an allocation: another thread may get its address. */
@@ -179,10 +158,12 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 		call->arguments[ORDER_B] = argument(regs, cookie, COOKIE_B);
 		break;
 	case SHAPE_STREAM_DONE:
-		remember_pending(thread, call, stream_key(thread->process, argument(regs, cookie, COOKIE_A)));
+		call->arguments[POLLED] = argument(regs, cookie, COOKIE_A);
+		remember_pending(thread, call, stream_key(thread->process, call->arguments[POLLED]));
 		break;
 	case SHAPE_EVENT_DONE:
-		remember_pending(thread, call, event_key(thread->process, argument(regs, cookie, COOKIE_A)));
+		call->arguments[POLLED] = argument(regs, cookie, COOKIE_A);
+		remember_pending(thread, call, event_key(thread->process, call->arguments[POLLED]));
 		break;
 	case SHAPE_DEVICE_DONE:
 		call->arguments[DEVICE_PENDING] =
@@ -203,12 +184,12 @@ static __always_inline void remember(struct thread *thread, struct pt_regs *regs
 		break;
 	case SHAPE_STREAM_DESTROY: /* before the call runs, as an allocation */
 	case SHAPE_EVENT_DESTROY:
-		if (!has_collectives(thread->process))
-			break;
 		key = call_shape(cookie) == SHAPE_STREAM_DESTROY ?
 			      stream_key(thread->process, argument(regs, cookie, COOKIE_A)) :
 			      event_key(thread->process, argument(regs, cookie, COOKIE_A));
-		frontier_forget(&key);
+		capture_forget(&key);
+		if (has_collectives(thread->process))
+			frontier_forget(&key);
 		break;
 	}
 }
@@ -223,6 +204,8 @@ static __always_inline void copied(struct thread *thread, struct call *call, str
 		cadence_add(thread->process, beat_signature(call->cookie, bytes, 0), now_ns);
 	else if (direction == COPY_DEVICE_TO_HOST && !may_be_capturing(thread->process))
 		output_copied(thread, now_ns);
+	if (role_of(call->cookie) == ROLE_STAGED_COPY)
+		output_synchronised(thread->process, now_ns);
 	if (direction == COPY_HOST_TO_DEVICE || direction == COPY_DEVICE_TO_HOST) {
 		key.is_blocking = role_of(call->cookie) == ROLE_COPY || key.memory == MEMORY_PAGEABLE;
 		copies_add(&key, bytes, now_ns - call->entry_ns);
@@ -376,13 +359,19 @@ static __always_inline int cuda_returned(struct pt_regs *regs, struct thread *th
 
 	if (!call)
 		return 0;
+	if (is_long_copy_of_unknown(call, now_ns)) {
+		call->cookie = with_role(call->cookie, ROLE_STAGED_COPY);
+		thread->has_staged = true;
+	}
 	struct operation_row *row = call_record(thread, call, 0, now_ns);
 	s32 code = (s32)RETURN_VALUE(regs);
 
 	if (!row)
 		return 0;
+	if (role_of(call->cookie) == ROLE_QUERY && thread->depth == 0)
+		poll_returned(thread, call, code, now_ns);
 	if (is_failure(call->cookie, code)) {
-		operation_add_error(thread->process, call->cookie, code);
+		call_failed(thread, call, code);
 		failed(thread, call);
 	} else if (!code) {
 		succeeded(thread, call, now_ns);

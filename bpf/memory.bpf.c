@@ -3,20 +3,20 @@
  * Which control groups have to free memory before they can allocate (direct reclaim), for how long, and which processes does the kernel
  *   kill for lack of memory?
  * Attach points: tp_btf mm_vmscan_direct_reclaim_begin, _end, mm_vmscan_memcg_reclaim_begin, _end, sched_process_exit.
- * Maps written: memory_groups (exporter/kernel/memory_rows.py); reclaims, oom_victims (this file).
- * Dropped: groups if the map is full, and reclaims if more tasks reclaim at a time than it holds, counted under DROP_IN_MEMORY.
+ * Maps written: memory_groups (exporter/kernel/memory_rows.py); owners, share_totals (lib/share.bpf.h); reclaims, oom_victims (this file).
+ * Dropped: groups if the map is full or their owner has its share, and reclaims if more tasks reclaim at a time than it holds, counted under DROP_IN_MEMORY.
  * Cost: two look-ups for each direct reclaim of any task, two reads at the end of any thread; bpf/README.md.
  */
 #define DROP_PROGRAM DROP_IN_MEMORY
 #include "lib/cgroup.bpf.h"
+#include "lib/group_share.bpf.h"
 #include "lib/hist.bpf.h"
-#include "lib/maps.bpf.h"
 #include "abi/memory.h"
 
 /* All preallocated: these programs run when memory is short. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 512);
+	__uint(max_entries, 256);
 	__type(key, u64); /* number of the group in the memory controller's hierarchy */
 	__type(value, struct memory_row);
 } memory_groups SEC(".maps");
@@ -55,15 +55,15 @@ static __always_inline void write_names(struct memory_row *row, struct kernfs_no
 /* The row of the task's group; NULL if there is no room for it (counted). */
 static __noinline struct memory_row *row_of(struct task_struct *task)
 {
-	struct kernfs_node *folder = NULL;
+	struct cgroup *group = NULL;
 
 	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
-		folder = group_folder(BPF_CORE_READ(task, cgroups), bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id));
-	u64 number = folder ? BPF_CORE_READ(folder, id) : 0;
-	struct memory_row *row = lookup_or_create(&memory_groups, &number, &empty_row, DROP_MEMORY_GROUPS_FULL);
+		group = group_of(BPF_CORE_READ(task, cgroups), bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id));
+	u64 number = group ? BPF_CORE_READ(group, kn, id) : 0;
+	struct memory_row *row = group_row(&memory_groups, &number, &empty_row, group, SHARE_MEMORY_GROUPS, DROP_MEMORY_GROUPS_FULL);
 
-	if (row && !row->names[0])
-		write_names(row, folder);
+	if (row && group && !row->names[0])
+		write_names(row, BPF_CORE_READ(group, kn));
 	return row;
 }
 

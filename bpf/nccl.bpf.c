@@ -10,16 +10,12 @@
  * Cost: for each call, docs/measurements.md, measured by `make bench`.
  */
 #define DROP_PROGRAM DROP_IN_NCCL
+#include "lib/arguments.bpf.h"
 #include "lib/call.bpf.h"
 #include "lib/communicator.bpf.h"
 #include "lib/cadence.bpf.h"
 #include "lib/progress.bpf.h"
 #include "lib/size.bpf.h"
-
-/* What remember() stores in call->arguments for the return, by shape. */
-enum { ENQUEUED_BYTES, ENQUEUED_COMMUNICATOR, ENQUEUED_STREAM, ENQUEUED_IS_INNER };
-enum { MADE_WHERE, MADE_RANKS, MADE_RANK, MADE_HASH };
-enum { QUERIED_COMMUNICATOR, QUERIED_WHERE };
 
 static __always_inline u64 argument_at(struct pt_regs *regs, u32 position)
 {
@@ -202,6 +198,8 @@ static __always_inline void destroyed(u32 process, u64 address, u64 now_ns)
 
 	if (row)
 		progress_complete(row, row->enqueued, now_ns);
+	if (communicator)
+		arrivals_forget(process, communicator->hash);
 	communicator_forget(process, address);
 }
 
@@ -264,7 +262,7 @@ static __always_inline int nccl_returned(struct pt_regs *regs, struct thread *th
 	if (!row)
 		return 0;
 	if (is_failure(call->cookie, code))
-		operation_add_error(thread->process, call->cookie, code);
+		call_failed(thread, call, code);
 	else
 		succeeded(thread, call, row, now_ns);
 	return 0;

@@ -3,14 +3,13 @@
  * Which control groups have TCP sockets that send segments again? Counted for the group that created the socket, not for the task that a
  *   timer or a packet has interrupted.
  * Attach points: tp_btf tcp_retransmit_skb, tcp_retransmit_synack.
- * Maps written: retransmits (exporter/kernel/retransmit_rows.py).
- * Dropped: groups if the map is full, counted under DROP_IN_NETWORK. Older kernels, such as 6.1, have no event for segments that a queue
+ * Maps written: retransmits (exporter/kernel/retransmit_rows.py); owners, share_totals (lib/share.bpf.h).
+ * Dropped: groups if the map is full or their owner has its share, counted under DROP_IN_NETWORK. Older kernels, such as 6.1, have no event for segments that a queue
  *   of this machine has dropped.
  * Cost: a look-up for each segment that any socket sends again; bpf/README.md.
  */
 #define DROP_PROGRAM DROP_IN_NETWORK
-#include "lib/kernel.bpf.h"
-#include "lib/maps.bpf.h"
+#include "lib/group_share.bpf.h"
 #include "abi/network.h"
 
 #define AF_INET6 10
@@ -19,20 +18,17 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096); /* preallocated: written by timers */
+	__uint(max_entries, 2048); /* preallocated: written by timers */
 	__type(key, struct retransmit_key);
 	__type(value, struct retransmit_row);
 } retransmits SEC(".maps");
 
 static const struct retransmit_row empty_retransmits;
 
-static __always_inline u64 group_of_socket(struct sock *socket)
+/* NULL: unknown. */
+static __always_inline struct cgroup *group_of_socket(struct sock *socket)
 {
-	if (!bpf_core_field_exists(socket->sk_cgrp_data.cgroup))
-		return 0;
-	struct cgroup *group = socket->sk_cgrp_data.cgroup;
-
-	return group ? group->kn->id : 0;
+	return bpf_core_field_exists(socket->sk_cgrp_data.cgroup) ? BPF_CORE_READ(socket, sk_cgrp_data.cgroup) : NULL;
 }
 
 static __always_inline enum ip_family family_of(struct sock_common *common)
@@ -51,8 +47,10 @@ static __always_inline enum ip_family family_of(struct sock_common *common)
 
 static __always_inline int sent_again(struct sock *socket, struct sock_common *common, u32 segments, bool is_handshake)
 {
-	struct retransmit_key key = {.cgroup_id = group_of_socket(socket), .family = family_of(common)};
-	struct retransmit_row *row = lookup_or_create(&retransmits, &key, &empty_retransmits, DROP_RETRANSMITS_FULL);
+	struct cgroup *group = group_of_socket(socket);
+	struct retransmit_key key = {.cgroup_id = group ? BPF_CORE_READ(group, kn, id) : 0, .family = family_of(common)};
+	struct retransmit_row *row =
+		group_row(&retransmits, &key, &empty_retransmits, group, SHARE_RETRANSMITS, DROP_RETRANSMITS_FULL);
 
 	if (!row)
 		return 0;

@@ -15,10 +15,9 @@
 #include "lib/runs.bpf.h"
 #include "abi/exit.h"
 
-/* The least recently used entry is evicted: one that user space has not read within 4,095 others. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096); /* preallocated: written where a process ends, which may be for lack of memory */
 	__type(key, struct exit_key);
 	__type(value, struct exit_row);
 } exits SEC(".maps");
@@ -35,7 +34,7 @@ static __noinline void note_exit(struct task_struct *task, u32 process, bool is_
 		.is_worker = is_worker,
 		.is_victim = BPF_CORE_READ(task, signal, oom_mm) != NULL,
 	};
-	struct exit_row *row = lookup_or_create(&exits, &key, &empty_exit, DROP_EXITS_FULL);
+	struct exit_row *row = own_row(&exits, &key, &empty_exit, process, SHARE_EXITS, DROP_EXITS_FULL);
 
 	if (!row)
 		return;
@@ -99,14 +98,21 @@ int process_exec(u64 *context)
 	return 0;
 }
 
-/* Run by user space, which cannot change the sums of living processes itself. Arguments: request, process, owner or table, rows. */
+/*
+ * Run by user space, which cannot change sums that other programs add to. Arguments: request; process, or the place of an owner; owner or
+ * table; rows.
+ */
 SEC("raw_tp")
 int process_share(struct bpf_raw_tracepoint_args *context)
 {
 	u32 process = context->args[1], which = context->args[2];
 	struct process_share *own = bpf_map_lookup_elem(&process_shares, &process);
 
-	if (context->args[0] == SHARE_REQUEST_END)
+	if (context->args[0] == SHARE_REQUEST_CLEAR)
+		share_clear(process);
+	else if (context->args[0] == SHARE_REQUEST_GROUP)
+		share_release(process, which);
+	else if (context->args[0] == SHARE_REQUEST_END)
 		share_close(process);
 	else if (context->args[0] == SHARE_REQUEST_RELEASE)
 		share_book(process, which, -(s32)context->args[3]);

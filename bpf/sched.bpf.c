@@ -301,8 +301,11 @@ int sched_waking(u64 *context)
 	u32 state = thread->account.state;
 	bool may_deliver = (state == STATE_SOCKET || state == STATE_POLL) && is_at_socket(current);
 
-	if (is_by_current(current, may_deliver))
-		wakeup_resolve(thread, waker, now_ns);
+	if (!is_by_current(current, may_deliver))
+		return 0;
+	if (is_awaiting_signal(&thread->account) && thread->is_inside && waker->is_inside)
+		wakeup_note_waker(thread, now_ns);
+	wakeup_resolve(thread, waker, now_ns);
 	return 0;
 }
 
@@ -430,6 +433,8 @@ int sched_process_fork(u64 *context)
 	born->group = thread->group;
 	born->is_inside = thread->is_inside && child->tgid == parent->tgid;
 	account_begin(born, child, STATE_OTHER); /* until sched_wakeup_new */
+	if (born->is_inside)
+		wakeup_note_waker(born, born->mark_ns);
 	return 0;
 }
 

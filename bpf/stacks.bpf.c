@@ -14,6 +14,7 @@
 #define DROP_PROGRAM DROP_IN_SCHED
 #include "lib/process.bpf.h"
 #include "lib/registers.bpf.h"
+#include "lib/stopped.bpf.h"
 #include "lib/thread.bpf.h"
 #include "abi/operation.h"
 #include "abi/stack.h"
@@ -138,6 +139,7 @@ int stacks_read(struct bpf_iter__task *context)
 	row->tgid = visible_tid(BPF_CORE_READ(task, group_leader));
 	row->operation = call ? (u16)call->cookie : OPERATION_NONE;
 	row->is_running = bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu);
+	row->is_stopped = is_stopped(task, BPF_CORE_READ(task, __state));
 	row->read_ns = bpf_ktime_get_ns();
 	row->opened_ns = thread->mark_ns;
 	row->call_slot = call_slot;

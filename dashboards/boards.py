@@ -85,6 +85,39 @@ ON_NODE = "{{workload}} on {{node}}"
 """Legend of a series of named()."""
 
 
+_IN_INTERVAL = "[$__rate_interval]"
+
+
+def processes(by: str = "") -> str:
+    """How many processes there were, as a mean of the rate interval. by: labels of workloads; without, one number.
+
+    The rate of a counter includes a process that has ended since, and one that came lately for a part of the interval; so
+    does this number, which it can be divided by.
+    """
+    samples = f"count_over_time({workload_series('gpustall_workload_info')}{_IN_INTERVAL})"
+    scrapes = f"count_over_time({exporter_series('gpustall_exporter_tracked_processes')}{_IN_INTERVAL})"
+    return f"sum{_grouped(by)} ({samples} / on (cluster, job, instance) group_left () {scrapes})"
+
+
+def lost_share(by: str = "") -> str:
+    """Share of the time of the processes in which the GPU waited for the host.
+
+    At most 1: a scrape has the time of its start, and a busy node reads the counters up to a second later, so that a rate may be
+    larger than what it measures.
+    """
+    lost = f"sum{_grouped(by)} (rate({workload_series('gpustall_lost_seconds_total')}{_IN_INTERVAL}))"
+    return f"clamp_max({lost} / {processes(by)}, 1)"
+
+
+def lost_gpus(by: str = "") -> str:
+    """The same as a number of GPUs."""
+    return f"{lost_share(by)} * {processes(by)}"
+
+
+def _grouped(by: str) -> str:
+    return f" by ({by})" if by else ""
+
+
 def link_to_workload(*columns: str) -> str:
     """From a row of a table to the board Workload. columns: titles of those with variables of that board."""
     variables = "".join(f"&var-{title.lower()}=${{__data.fields.{title}}}" for title in columns)

@@ -8,6 +8,9 @@ from dashboards.panels import Column, Query, bars, graph, stat, table
 _GPUS = workload_series("rank:gpustall_gpus:count")
 _IDLE = workload_series("rank:gpustall_gpus_idle:count")
 _LOST = workload_series("rank:gpustall_gpus_lost:rate5m")
+_LOST_SHARE = (
+    f"clamp_max(sum({_LOST}) / sum({_GPUS}), 1)"  # the loss is a mean of five minutes, the GPUs are those of now
+)
 _DOLLARS = workload_series("rank:gpustall_lost:usd_per_hour")
 _JOB = "namespace, training_job"
 _NO_IDLE = f"(sum({_IDLE}) or sum({_GPUS}) * 0)"
@@ -31,7 +34,7 @@ _NUMBERS = (
     stat(
         "Lost",
         "Share of GPU time lost because the host was late, over five minutes.",
-        f"sum({_LOST}) / sum({_GPUS})",
+        _LOST_SHARE,
         "percentunit",
         decimals=1,
     ),
@@ -61,7 +64,7 @@ _CAPACITY = (
         "GPUs",
         "GPUs used, lost and idle; the sum is all GPUs.",
         Query(f"clamp_min(sum({_GPUS}) - sum({_LOST}) - {_NO_IDLE}, 0)", "used"),
-        Query(f"sum({_LOST})", "lost"),
+        Query(f"{_LOST_SHARE} * sum({_GPUS})", "lost"),
         Query(_NO_IDLE, "idle"),
         is_stacked=True,
     ),
@@ -76,7 +79,7 @@ _CAPACITY = (
         "The name is SLURM's job id, else the run id of torchrun, else the pod, else the container.",
         [
             Query(f"sum by ({_JOB}) ({_GPUS})"),
-            Query(f"sum by ({_JOB}) ({_LOST}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS})"),
+            Query(f"clamp_max(sum by ({_JOB}) ({_LOST}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS}), 1)"),
             Query(f"({_of_jobs(_IDLE)}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS})"),
             Query(
                 f"sum by ({_JOB}) (sum without (cause) ({_DOLLARS}) * ignoring (training_job) group_right () {_JOBS})"

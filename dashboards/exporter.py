@@ -32,10 +32,9 @@ _NUMBERS = (
     ),
     stat(
         "Overhead",
-        "CPU time of the probes in traced processes, in seconds per second.",
+        "CPU time of the probes in traced processes, as a number of CPUs.",
         f"sum({_own('overhead_ratio')})",
-        "percentunit",
-        decimals=2,
+        decimals=3,
     ),
     stat(
         "Sampled processes",
@@ -140,9 +139,8 @@ _COST = (
     ),
     graph(
         "Overhead of the probes",
-        "CPU time of the probes in traced processes, in seconds per second.",
+        "CPU time of the probes in traced processes, as a number of CPUs.",
         Query(f"sum by (node) ({_own('overhead_ratio')})", "{{node}}"),
-        unit="percentunit",
     ),
     graph(
         "History",

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, exporter_series, link_to_workload, or_zero, workload_series
+from dashboards.boards import (
+    Board,
+    Row,
+    exporter_series,
+    link_to_workload,
+    lost_gpus,
+    lost_share,
+    or_zero,
+    workload_series,
+)
 from dashboards.chains import OPEN_CHAINS
 from dashboards.panels import Column, Query, graph, stat, table
 
-_LOST = workload_series("gpustall_lost_seconds_total")
 _PROCESSES = workload_series("gpustall_workload_info")
 _WHERE = "cluster, node, namespace, pod, container"
 _NOT_ACTIONABLE = 'cause!~"other|unknown"'
@@ -20,7 +28,7 @@ _NUMBERS = (
     stat(
         "GPU time lost",
         "Share of the time of these processes in which the GPU waited for the host. Accurate to a few percent.",
-        f"sum(rate({_LOST}[$__rate_interval])) / count({_PROCESSES})",
+        lost_share(),
         "percentunit",
         decimals=1,
         thresholds=((None, "green"), (0.05, "yellow"), (0.25, "orange"), (0.5, "red")),
@@ -28,7 +36,7 @@ _NUMBERS = (
     stat(
         "GPUs lost",
         "Lost time as a number of GPUs: without the loss, the same work would need so many fewer.",
-        f"sum(rate({_LOST}[$__rate_interval]))",
+        lost_gpus(),
         decimals=2,
     ),
     stat(
@@ -66,10 +74,7 @@ _OVER_TIME = (
     graph(
         "GPU time lost, by node",
         "Share of the time of a node's ranks.",
-        Query(
-            f"sum by (node) (rate({_LOST}[$__rate_interval])) / on (node) count by (node) ({_PROCESSES})",
-            "{{node}}",
-        ),
+        Query(lost_share("node"), "{{node}}"),
         unit="percentunit",
     ),
 )
@@ -80,10 +85,8 @@ _TABLES = (
         "Containers by lost time",
         "All ranks of a container: share of their time, and number of GPUs.",
         [
-            Query(
-                f"sum by ({_WHERE}) (rate({_LOST}[$__rate_interval])) / on ({_WHERE}) count by ({_WHERE}) ({_PROCESSES})"
-            ),
-            Query(f"sum by ({_WHERE}) (rate({_LOST}[$__rate_interval]))"),
+            Query(lost_share(_WHERE)),
+            Query(lost_gpus(_WHERE)),
             Query(f"count by ({_WHERE}) ({_PROCESSES})"),
         ],
         [

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from dashboards.boards import ON_NODE, WORKLOAD, Board, Row, link_to_workload, named, workload_series
+from dashboards.boards import (
+    ON_NODE,
+    WORKLOAD,
+    Board,
+    Row,
+    link_to_workload,
+    lost_share,
+    named,
+    processes,
+    workload_series,
+)
 from dashboards.panels import Column, Query, bars, graph, heatmap, stat, table
 from dashboards.workload import quantile_of
 
 _WAIT = "gpustall_nccl_wait_seconds"
-_LOST = workload_series("gpustall_lost_seconds_total")
 _COMMUNICATORS = workload_series("gpustall_nccl_communicator_info")
 
 
-def _waits(by: str) -> str:
-    """Seconds of waiting per second, from a classic or a native histogram."""
+def _waits() -> str:
+    """Share of a rank's time, from a classic or a native histogram.
+
+    Of the communicator that it waits for longest: a call that waits for several of them is in the histogram of each. At most 1,
+    since a wait is counted when it ends, and may have begun before the interval.
+    """
     classic, native = workload_series(f"{_WAIT}_sum"), workload_series(_WAIT)
-    return (
+    by = f"{WORKLOAD}, communicator"
+    waits = (
         f"sum by ({by}) (rate({classic}[$__rate_interval]))"
         f" or histogram_sum(sum by ({by}) (rate({native}[$__rate_interval])))"
     )
+    return f"clamp_max(max by ({WORKLOAD}) ({waits}) / {processes(WORKLOAD)}, 1)"
 
 
 def _lag(span: str) -> str:
@@ -39,7 +54,7 @@ _NUMBERS = (
     stat(
         "Time in collectives",
         "Mean share of time that a rank waits for collectives.",
-        f"avg({_waits(WORKLOAD)})",
+        f"avg({_waits()})",
         "percentunit",
         decimals=1,
         width=8,
@@ -62,9 +77,9 @@ _RANKS = (
         "Ranks",
         "A late rank waits least, arrives last, and loses time to its own host. If it loses nothing, check its GPU.",
         [
-            Query(_waits(WORKLOAD)),
+            Query(_waits()),
             Query(_lag("$__rate_interval")),
-            Query(f"sum by ({WORKLOAD}) (rate({_LOST}[$__rate_interval]))"),
+            Query(lost_share(WORKLOAD)),
             Query(quantile_of(0.5, "gpustall_step_duration_seconds", WORKLOAD)),
         ],
         [
@@ -95,20 +110,20 @@ _OVER_TIME = (
     graph(
         "Waits for collectives",
         "Share of time. The rank whose line is lowest while the others are high is the one that they wait for.",
-        Query(named(_waits(WORKLOAD)), ON_NODE),
+        Query(named(_waits()), ON_NODE),
         unit="percentunit",
     ),
     graph(
         "Waits less than the median of its communicator",
-        "Across nodes, from recording rules: how much less than the median a rank waits. GpuStallStragglingRank fires for"
-        " outliers.",
-        Query(named(workload_series("rank:gpustall_nccl_wait:shortfall")), ON_NODE),
+        "Across nodes, from recording rules: how much less than the median a rank waits, 0 for one that waits longer."
+        " GpuStallStragglingRank fires for outliers.",
+        Query(named(f"clamp_min({workload_series('rank:gpustall_nccl_wait:shortfall')}, 0)"), ON_NODE),
         unit="percentunit",
     ),
     graph(
         "Lost time, by rank",
         "Share of time lost because the rank's own host was late.",
-        Query(named(f"sum by ({WORKLOAD}) (rate({_LOST}[$__rate_interval]))"), ON_NODE),
+        Query(named(lost_share(WORKLOAD)), ON_NODE),
         unit="percentunit",
     ),
     graph(

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from dashboards.boards import ON_NODE, WORKLOAD, Board, Row, counted, named, or_zero, workload_series
+from dashboards.boards import (
+    ON_NODE,
+    WORKLOAD,
+    Board,
+    Row,
+    counted,
+    lost_share,
+    named,
+    or_zero,
+    processes,
+    workload_series,
+)
 from dashboards.panels import Query, bars, graph, stat
 
 FEEDING = 'operation!~"other_gap|worker|idle|abandoned"'
@@ -37,7 +48,7 @@ _NUMBERS = (
     stat(
         "GPU time lost",
         "Share of time in which the GPU waited for the host.",
-        f"sum(rate({_LOST}[$__rate_interval])) / count({_PROCESSES})",
+        lost_share(),
         "percentunit",
         decimals=1,
         thresholds=((None, "green"), (0.05, "yellow"), (0.25, "orange"), (0.5, "red")),
@@ -160,6 +171,7 @@ _CUDA = (
 )
 
 _COPIES = 'blocking="true"'
+_WAITING = workload_series("gpustall_thread_time_seconds_total", FEEDING, GPU_WAIT)
 _STEP_TIME = (
     f"(sum(rate({workload_series('gpustall_step_duration_seconds_sum')}[$__rate_interval]))"
     f" or histogram_sum(sum(rate({workload_series('gpustall_step_duration_seconds')}[$__rate_interval]))))"
@@ -179,11 +191,10 @@ _GPU_WORK = (
     ),
     graph(
         "Host-bound share of steps",
-        "Share of a step in which no step thread waits for the GPU. Near 1 the GPU waits for the host: use fewer, larger"
-        " launches, or graphs.",
+        "Share of a step in which no step thread waits for the GPU; two that wait at once count twice. Near 1 the GPU waits for"
+        " the host: use fewer, larger launches, or graphs.",
         Query(
-            f"1 - sum(rate({workload_series('gpustall_thread_time_seconds_total', FEEDING, GPU_WAIT)}[$__rate_interval]))"
-            f" / {_STEP_TIME}",
+            f"clamp_min(1 - sum(rate({_WAITING}[$__rate_interval])) / {_STEP_TIME}, 0)",
             "host",
         ),
         unit="percentunit",
@@ -212,14 +223,13 @@ _GPU_WORK = (
     ),
     graph(
         "Blocking copies: time",
-        "Share of the time of a rank.",
+        "As a number of threads that copy, mean of the ranks.",
         Query(
             "sum by (direction, memory)"
             f" (rate({workload_series('gpustall_memcpy_host_time_seconds_total', _COPIES)}[$__rate_interval]))"
-            f" / scalar(count({_PROCESSES}))",
+            f" / scalar({processes()})",
             "{{direction}}, {{memory}}",
         ),
-        unit="percentunit",
     ),
     graph(
         "CUDA graphs",
@@ -329,8 +339,8 @@ _SERVING = (
         "Share of time in which a process of an engine gave the GPU no work for more than a second: there are no requests, or the"
         " client is busy, like an agent in a tool call.",
         Query(
-            f"sum by (engine) (rate({workload_series('gpustall_engine_idle_seconds_total')}[$__rate_interval]))"
-            f" / count by (engine) ({workload_series('gpustall_engine_idle_seconds_total')})",
+            f"clamp_max(sum by (engine) (rate({workload_series('gpustall_engine_idle_seconds_total')}[$__rate_interval]))"
+            f" / count by (engine) ({workload_series('gpustall_engine_idle_seconds_total')}), 1)",
             "{{engine}}",
         ),
         unit="percentunit",

@@ -1,7 +1,9 @@
-"""What holds for every test: hypothesis has no deadline, since a busy machine is no defect; capabilities are kept."""
+"""What holds for every test: hypothesis has no deadline, as a busy machine is no defect; capabilities and bytecode are kept."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,19 +14,31 @@ from exporter.host import capabilities
 settings.register_profile("gpustall", deadline=None)
 settings.load_profile("gpustall")
 
+# Hundreds of tests start a program, and each start would compile all of its modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Of tests/kernel and tests/end_to_end, those that take half a minute and more: workers that run side by side begin with them.
 LONGEST_FIRST = (
-    *("test_seccomp.py", "test_one_file.py", "test_push.py", "test_history.py", "test_paging.py", "test_cuda.py"),
     *(
+        "test_release.py",
+        "test_cgroup_namespaces.py",
+        "test_hostile_files.py",
+        "test_denied_calls.py",
+        "test_hung_files.py",
+    ),
+    *("test_reload.py", "test_killed.py", "test_push.py", "test_record.py", "test_churn.py", "test_shares.py"),
+    *("test_history.py", "test_installers.py", "test_paging.py", "test_loading.py", "test_ras.py", "test_chains.py"),
+    *(
+        "test_seccomp.py",
+        "test_one_file.py",
+        "test_cuda.py",
         "test_nccl_progress.py",
         "test_confirm.py",
         "test_boards.py",
-        "test_engine.py",
-        "test_chains.py",
-        "test_check.py",
     ),
-    *("test_top.py", "test_one_call_once.py", "test_prometheus.py", "test_least_privilege.py"),
+    *("test_engine.py", "test_check.py", "test_top.py", "test_job_verdicts.py", "test_run.py", "test_python_lines.py"),
+    *("test_one_call_once.py", "test_prometheus.py", "test_least_privilege.py", "test_node_rig.py"),
 )
 
 

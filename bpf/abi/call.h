@@ -74,6 +74,7 @@ enum role {
 	ROLE_COPY = 3,	 /* a copy that may wait for earlier work of its stream */
 	ROLE_QUERY = 4,	 /* polls without waiting */
 	ROLE_EVENT_SYNC = 5, /* returns when an event is reached; later work may still run */
+	ROLE_STAGED_COPY = 6, /* set by the programs: it enqueues, but its memory is not pinned, and so it returns when it is done */
 };
 
 enum copy { /* cudaMemcpyKind, and COPY_PEER for copies between GPUs */

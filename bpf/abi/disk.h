@@ -20,6 +20,8 @@ struct disk_key {
 };
 
 struct disk_row {
+	__u32 owner; /* place in `owners`; first, as lib/group_share.bpf.h writes it */
+	__u32 padding;
 	__u64 requests;
 	__u64 errors;
 	__u64 bytes;

@@ -51,11 +51,13 @@ enum drop_reason {
 	DROP_EXITS_FULL = 32,
 	DROP_AWAITED_FULL = 33,
 	DROP_IMPLAUSIBLE_SIZE = 34, /* of a copy, collective or allocation: more than any machine has, or a sum that is full */
+	DROP_CALL_SITES_FULL = 35,
+	DROP_CAPTURES_FULL = 36, /* streams and events that are part of a stream capture */
 };
 
 enum drop_limits {
 	DROP_PROGRAMS = DROP_IN_NETWORK + 1,
-	DROP_REASONS = DROP_IMPLAUSIBLE_SIZE + 1,
+	DROP_REASONS = DROP_CAPTURES_FULL + 1,
 };
 
 #endif

@@ -14,6 +14,8 @@ enum memory_limits {
 
 /* The key is the group's number in the hierarchy of the memory controller. */
 struct memory_row {
+	__u32 owner; /* place in `owners`; first, as lib/group_share.bpf.h writes it */
+	__u32 padding;
 	__u64 reclaim_ns; /* direct reclaim by its tasks, which the slots count */
 	__u64 reclaimed_pages;
 	__u64 oom_kills;

@@ -17,6 +17,8 @@ struct retransmit_key {
 };
 
 struct retransmit_row {
+	__u32 owner; /* place in `owners`; first, as lib/group_share.bpf.h writes it */
+	__u32 padding;
 	__u64 segments;
 	__u64 handshakes; /* those of the segments that open a connection: SYN, and SYN with ACK */
 };

@@ -37,6 +37,7 @@ struct operation_row {
 	__u64 bytes;	/* NCCL: elements x element size of the calls that succeeded */
 	__u64 states_ns[THREAD_STATES]; /* of calls that no other traced call encloses */
 	struct exemplar slowest;
+	__u64 slow_ns; /* calls that are longer have their Python frames read: lib/call_sites.bpf.h */
 	__u64 slots[HIST_SLOTS]; /* in the same row, because a second look-up costs 57 ns a call */
 };
 

@@ -22,7 +22,8 @@ struct stack_row {
 	__u32 tid; /* in the exporter's pid namespace */
 	__u32 tgid;
 	__u32 operation;  /* of the outermost open call; OPERATION_NONE in a gap */
-	__u32 is_running; /* on a CPU: the registers are those of its last entry into the kernel */
+	__u16 is_running; /* on a CPU: the registers are those of its last entry into the kernel */
+	__u16 is_stopped; /* by a signal, a debugger or a freezer of control groups */
 	__u64 read_ns;
 	__u64 opened_ns;     /* when the open call or gap began */
 	__u64 call_slot;     /* where the return address of the open call is; 0 in a gap, and on arm64 */

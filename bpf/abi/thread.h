@@ -19,14 +19,14 @@ enum thread_state {
 	STATE_MEMORY = 6,
 	STATE_FAULT = 7,
 	STATE_LOCK = 8,
-	STATE_PIPE = 9,
+	STATE_PIPE = 9, /* or a Unix socket */
 	STATE_SOCKET = 10,
 	STATE_POLL = 11,
 	STATE_SLEEP = 12,
 	STATE_CHILD = 13,
 	STATE_STOPPED = 14,
 	STATE_OTHER = 15,
-	STATE_OUTPUT = 16, /* writing, to a pipe or terminal that is full */
+	STATE_OUTPUT = 16, /* writing, to a pipe, Unix socket or terminal that is full */
 };
 
 enum thread_limits {

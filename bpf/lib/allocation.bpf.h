@@ -6,6 +6,7 @@
 #ifndef GPUSTALL_ALLOCATION_BPF_H
 #define GPUSTALL_ALLOCATION_BPF_H
 
+#include "arguments.bpf.h"
 #include "call.bpf.h"
 #include "maps.bpf.h"
 #include "pinned.bpf.h"
@@ -18,10 +19,6 @@ struct {
 	__type(key, struct allocation_key);
 	__type(value, struct allocation);
 } allocations SEC(".maps");
-
-/* What an allocation and a free store in call->arguments at entry. */
-enum { ALLOCATE_WHERE, ALLOCATE_BYTES };
-enum { FREE_ADDRESS, FREE_BYTES, FREE_KIND, FREE_IS_KNOWN };
 
 static __always_inline struct allocation_key allocation_at(struct thread *thread, struct call *call, u64 address)
 {

@@ -7,13 +7,9 @@
 #define GPUSTALL_BLOCKED_BPF_H
 
 #include "process.bpf.h"
+#include "stopped.bpf.h"
 
 #define PF_MEMALLOC 0x800	    /* include/linux/sched.h: allocating memory to free memory */
-/* States of a task carry other flags as well. */
-#define TASK_INTERRUPTIBLE 0x01
-#define TASK_STOPPED_OR_TRACED 0x0c /* __TASK_STOPPED | __TASK_TRACED */
-#define TASK_FROZEN 0x8000	    /* by the freezer of cgroup v1 */
-#define JOBCTL_TRAP_FREEZE (1UL << 23) /* include/linux/sched/jobctl.h: by that of cgroup v2 */
 
 #define FILE_TYPE 0170000 /* S_IFMT of linux/stat.h */
 #define FILE_PIPE 0010000
@@ -35,6 +31,7 @@
 #define BY_SPLICED 36
 #define BY_FILE_LOCK 37
 
+#define FAMILY_UNIX 1	  /* AF_UNIX of linux/socket.h */
 #define SOCKET_LISTENS 10 /* TCP_LISTEN of linux/tcp_states.h, also used by other kinds of sockets */
 
 #if defined(__TARGET_ARCH_x86)
@@ -70,9 +67,9 @@ static const u8 sleep_class[512] = {
 	[65] = STATE_LOCK, [220] = STATE_LOCK, [73] = BY_FILE_LOCK, [72] = BY_FILE_LOCK, /* semop, semtimedop, flock, fcntl */
 	[9] = STATE_LOCK, [10] = STATE_LOCK, [11] = STATE_LOCK, [12] = STATE_LOCK, /* mmap ... brk: the lock of the address space */
 	[25] = STATE_LOCK, [28] = STATE_LOCK, /* mremap, madvise */
-	[42] = STATE_SOCKET, [43] = STATE_SOCKET, [44] = STATE_SOCKET, [45] = STATE_SOCKET, /* connect ... recvfrom */
-	[46] = STATE_SOCKET, [47] = STATE_SOCKET, [288] = STATE_SOCKET, /* sendmsg, recvmsg, accept4 */
-	[299] = STATE_SOCKET, [307] = STATE_SOCKET, /* recvmmsg, sendmmsg */
+	[42] = STATE_SOCKET, [43] = STATE_SOCKET, [288] = STATE_SOCKET, /* connect, accept, accept4 */
+	[45] = BY_DESCRIPTOR, [47] = BY_DESCRIPTOR, [299] = BY_DESCRIPTOR, /* recvfrom, recvmsg, recvmmsg */
+	[44] = BY_WRITTEN, [46] = BY_WRITTEN, [307] = BY_WRITTEN, /* sendto, sendmsg, sendmmsg */
 	[69] = STATE_OUTPUT, [70] = STATE_PIPE, [242] = STATE_OUTPUT, [243] = STATE_PIPE, /* message queues: send, receive */
 	[35] = STATE_SLEEP, [230] = STATE_SLEEP, [219] = STATE_SLEEP, /* nanosleep, clock_nanosleep, restart_syscall */
 	[61] = STATE_CHILD, [247] = STATE_CHILD, /* wait4, waitid */
@@ -107,8 +104,9 @@ static const u8 sleep_class[512] = {
 	[193] = STATE_LOCK, [192] = STATE_LOCK, [32] = BY_FILE_LOCK, [25] = BY_FILE_LOCK, /* semop, semtimedop, flock, fcntl */
 	[222] = STATE_LOCK, [226] = STATE_LOCK, [215] = STATE_LOCK, [214] = STATE_LOCK, /* mmap, mprotect, munmap, brk */
 	[216] = STATE_LOCK, [233] = STATE_LOCK, /* mremap, madvise */
-	[203] = STATE_SOCKET, [202] = STATE_SOCKET, [206] = STATE_SOCKET, [207] = STATE_SOCKET, /* connect ... recvfrom */
-	[211] = STATE_SOCKET, [212] = STATE_SOCKET, [242] = STATE_SOCKET, [243] = STATE_SOCKET, [269] = STATE_SOCKET,
+	[203] = STATE_SOCKET, [202] = STATE_SOCKET, [242] = STATE_SOCKET, /* connect, accept, accept4 */
+	[207] = BY_DESCRIPTOR, [212] = BY_DESCRIPTOR, [243] = BY_DESCRIPTOR, /* recvfrom, recvmsg, recvmmsg */
+	[206] = BY_WRITTEN, [211] = BY_WRITTEN, [269] = BY_WRITTEN, /* sendto, sendmsg, sendmmsg */
 	[189] = STATE_OUTPUT, [188] = STATE_PIPE, [182] = STATE_OUTPUT, [183] = STATE_PIPE, /* message queues: send, receive */
 	[101] = STATE_SLEEP, [115] = STATE_SLEEP, [128] = STATE_SLEEP, /* nanosleep, clock_nanosleep, restart_syscall */
 	[260] = STATE_CHILD, [95] = STATE_CHILD, /* wait4, waitid */
@@ -173,6 +171,14 @@ static __always_inline bool is_terminal(u32 device)
 	return major == 4 || major == 5 || (major >= 136 && major <= 143) || major == 204 || major == 229;
 }
 
+/* Whether the peer of a socket is a program on this machine, as that of a pipe. */
+static __always_inline bool is_unix(struct file *file)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+
+	return BPF_CORE_READ(socket, sk, __sk_common.skc_family) == FAMILY_UNIX;
+}
+
 /* The state of a thread that waits for this descriptor; `else_state` for other kinds of files, such as timers. */
 static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descriptor, u32 else_state, u32 is_written)
 {
@@ -182,7 +188,10 @@ static __noinline u32 state_by_descriptor(struct task_struct *task, u64 descript
 		return else_state;
 	switch (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) {
 	case FILE_PIPE: return is_written ? STATE_OUTPUT : STATE_PIPE;
-	case FILE_SOCKET: return STATE_SOCKET;
+	case FILE_SOCKET:
+		if (!is_unix(file))
+			return STATE_SOCKET;
+		return is_written ? STATE_OUTPUT : STATE_PIPE;
 	case FILE_REGULAR: case FILE_DIRECTORY:
 		return is_of_network(BPF_CORE_READ(file, f_inode, i_sb, s_magic)) ? STATE_SOCKET : STATE_IO;
 	case FILE_BLOCKS: return STATE_IO;
@@ -218,13 +227,16 @@ static __noinline u32 state_by_file(struct task_struct *task, u64 descriptor)
 	return is_of_network(BPF_CORE_READ(file, f_inode, i_sb, s_magic)) ? STATE_SOCKET : STATE_IO;
 }
 
-/* A listening socket waits for any client, not for one peer. */
-static __always_inline bool is_listening(struct task_struct *task, u64 descriptor)
+/* Whether this is a socket with one peer: one that listens waits for any client. */
+static __always_inline bool is_connection(struct task_struct *task, u64 descriptor)
 {
 	struct file *file = file_of(task, descriptor);
-	struct socket *socket = file ? BPF_CORE_READ(file, private_data) : NULL;
 
-	return socket && BPF_CORE_READ(socket, sk, __sk_common.skc_state) == SOCKET_LISTENS;
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) != FILE_SOCKET)
+		return false;
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+
+	return BPF_CORE_READ(socket, sk, __sk_common.skc_state) != SOCKET_LISTENS;
 }
 
 #define POLL_IN 1 /* POLLIN and POLLOUT of asm-generic/poll.h */
@@ -248,14 +260,7 @@ static __noinline u32 state_by_polled(struct task_struct *task, u64 address, u64
 
 	if (state == STATE_GPU_WAIT || (state == STATE_OUTPUT && count == 1))
 		return state;
-	return state == STATE_SOCKET && count == 1 && !is_listening(task, polled.descriptor) ? STATE_SOCKET : STATE_POLL;
-}
-
-static __always_inline bool is_stopped(struct task_struct *task, u32 task_state)
-{
-	if (task_state & (TASK_STOPPED_OR_TRACED | TASK_FROZEN))
-		return true;
-	return task_state & TASK_INTERRUPTIBLE && BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE;
+	return count == 1 && is_connection(task, polled.descriptor) ? state : STATE_POLL;
 }
 
 /* `task` is current and about to sleep. */

@@ -11,18 +11,20 @@
 #ifndef GPUSTALL_CALL_BPF_H
 #define GPUSTALL_CALL_BPF_H
 
+#include "call_sites.bpf.h"
 #include "capture.bpf.h"
 #include "echo.bpf.h"
 #include "exposure.bpf.h"
+#include "geometry.bpf.h"
 #include "interval.bpf.h"
 #include "operation.bpf.h"
 #include "outputs.bpf.h"
+#include "polling.bpf.h"
 #include "registers.bpf.h"
 #include "sampling.bpf.h"
 #include "thread.bpf.h"
 
-/* Not failures: cudaErrorNotReady of a query, ncclInProgress of a non-blocking communicator. */
-#define CUDA_NOT_READY 600
+/* Of a non-blocking communicator: no failure. */
 #define NCCL_IN_PROGRESS 7
 
 /* For threads whose calls are only counted. */
@@ -110,6 +112,7 @@ static __always_inline bool call_pop_abandoned(struct thread *thread, u64 stack_
 			if (is_echo(thread->process, call->cookie, &call->echoes, cookie))
 				return true;
 		}
+		call->stack_pointer = 0;
 		thread->depth = top;
 		call_abandoned(thread);
 	}
@@ -144,7 +147,8 @@ static __always_inline void count_untimed(struct thread *thread, u64 stack_point
 {
 	count_operation(thread->process, cookie);
 	note_counted(&thread->last_counted, thread->entered, stack_pointer, cookie);
-	count_hit(thread);
+	if (role_of(cookie) != ROLE_QUERY || !thread->polls) /* as in call_start() */
+		count_hit(thread);
 }
 
 /* Whether this call has already arrived through another attachment. Removes calls that never returned. */
@@ -153,14 +157,6 @@ static __always_inline bool is_on_record(struct thread *thread, u64 stack_pointe
 	return call_pop_abandoned(thread, stack_pointer, cookie) ||
 	       is_counted(&thread->last_counted, thread->process, thread->entered, stack_pointer, cookie);
 }
-
-/* The common beginning of cudaLaunchConfig_t and CUlaunchConfig. */
-struct launch_config {
-	u32 grid[3];
-	u32 block[3];
-	u64 shared_bytes; /* 32 bits and padding in the driver's struct */
-	u64 stream;
-};
 
 /* The stream that a kernel is launched on; 0 if it cannot be read. */
 static __always_inline u64 launch_stream(struct pt_regs *regs, u64 cookie)
@@ -201,6 +197,8 @@ static __always_inline void call_note_role(struct thread *thread, struct pt_regs
 
 	if (role == ROLE_LAUNCH || role == ROLE_SYNC || role == ROLE_EVENT_SYNC)
 		thread->is_step = true;
+	if (role != ROLE_QUERY && thread->polls)
+		poll_given_up(thread);
 	if (role == ROLE_LAUNCH)
 		note_launch(thread, regs, cookie);
 }
@@ -251,8 +249,10 @@ static __always_inline struct call *call_close(struct thread *thread, struct pt_
 		if (top >= CALL_DEPTH)
 			return NULL;
 		if (thread->calls[top].stack_pointer == stack_pointer) {
-			for (int above = 0; above < i; above++)
+			for (int above = 1; above <= i; above++) {
+				thread->calls[(top + above) & (CALL_DEPTH - 1)].stack_pointer = 0;
 				call_abandoned(thread);
+			}
 			thread->depth = top;
 			return &thread->calls[top];
 		}
@@ -275,11 +275,11 @@ __noinline int call_end_switched(struct thread *thread, struct call *call, struc
 	if (!row)
 		return 0;
 	add_states(row->states_ns, &states);
-	if (role != ROLE_SYNC && role != ROLE_EVENT_SYNC && role != ROLE_COPY)
+	if (!is_wait(role))
 		return 0;
 	struct delay delay = delay_of(&thread->account, &states, began_ns, now_ns);
 
-	exposure_book(thread, key->operation, &delay, elapsed_ns(delay.exact_ns, duration_ns), role != ROLE_EVENT_SYNC);
+	exposure_book(thread, key->operation, &delay, elapsed_ns(delay.exact_ns, duration_ns), now_ns, role != ROLE_EVENT_SYNC);
 	return 0;
 }
 
@@ -291,9 +291,8 @@ static __always_inline void call_book(struct thread *thread, struct call *call, 
 	u64 ns;
 	struct settings *own = bpf_map_lookup_elem(&settings, &zero);
 	enum role role = role_of(call->cookie);
-	bool is_simple = role == ROLE_LAUNCH || role == ROLE_QUERY || role == ROLE_OTHER;
 
-	if (is_simple && row && interval_settle_unswitched(thread, now_ns, &state, &ns))
+	if (!is_wait(role) && row && interval_settle_unswitched(thread, now_ns, &state, &ns))
 		__sync_fetch_and_add(&row->states_ns[state], ns);
 	else
 		call_end_switched(thread, call, key, row, now_ns);
@@ -305,6 +304,13 @@ static __always_inline bool is_failure(u64 cookie, s32 code)
 	return code && code != (call_api(cookie) == API_NCCL ? NCCL_IN_PROGRESS : CUDA_NOT_READY);
 }
 
+static __always_inline void call_failed(struct thread *thread, const struct call *call, s32 code)
+{
+	operation_add_error(thread->process, call->cookie, code);
+	thread->failed_ns = call->entry_ns;
+	thread->failure = code;
+}
+
 /* The program is done with the entry of a call. The clock starts here, so that the program's own time is not the call's. */
 static __always_inline void call_start(struct thread *thread, struct call *call)
 {
@@ -313,6 +319,8 @@ static __always_inline void call_start(struct thread *thread, struct call *call)
 	call->entry_ns = now_ns;
 	if (thread->depth == 1) {
 		output_note_pause(thread, now_ns);
+		if (poll_goes_on(thread, call))
+			return; /* no hit: it takes time in which the thread waits, and the number of queries says nothing of its work */
 		interval_end_gap(thread, now_ns);
 	}
 	if (++thread->timed >= HITS_PER_UPDATE)
@@ -332,9 +340,14 @@ static __always_inline struct operation_row *call_record(struct thread *thread, 
 
 	if (thread->depth == 0)
 		call_book(thread, call, &key, row, now_ns);
+	else if (thread->depth < CALL_DEPTH)
+		thread->ended_ns[thread->depth] = now_ns;
 	if (!row)
 		return NULL;
-	operation_offer_exemplar(&row->slowest, duration_ns, now_ns);
+	if (operation_offer_exemplar(&row->slowest, duration_ns, now_ns))
+		operation_set_slow(row);
+	if (duration_ns > row->slow_ns)
+		call_site_note(&key, duration_ns, row->slow_ns);
 	operation_add_duration(row, duration_ns);
 	return row;
 }

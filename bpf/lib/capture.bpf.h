@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Stream capture: work that goes into a graph instead of to the GPU. A capture covers the stream it began on, and every stream that has
- * waited for an event of it since. Each capture has a number; entries of a capture that has ended are no longer valid.
+ * waited for an event of it since. Each capture has a number; entries of a capture that has ended are no longer valid. They stay until
+ * the stream or event is used again or destroyed, or the process ends, and count as its owner's.
  * Maps written: capturing, only read here; feeding.open_captures.
  */
 #ifndef GPUSTALL_CAPTURE_BPF_H
 #define GPUSTALL_CAPTURE_BPF_H
 
 #include "feeding.bpf.h"
+#include "maps.bpf.h"
 #include "registers.bpf.h"
 #include "../abi/progress.h"
 
@@ -19,8 +21,9 @@ struct capturing {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct frontier_key);
 	__type(value, struct capturing);
 } capturing SEC(".maps");
@@ -68,6 +71,26 @@ __noinline int capture_add_kernels(u32 process, u64 stream, u64 kernels)
 	return 1;
 }
 
+/* Replaces what was known of a stream or event; false if there is no room for it (counted). */
+static __always_inline bool capture_set(const struct frontier_key *key, const struct capturing *one)
+{
+	struct capturing *known = bpf_map_lookup_elem(&capturing, key);
+
+	if (!known)
+		return create_row(&capturing, key, one, key->process, SHARE_CAPTURING, DROP_CAPTURES_FULL);
+	*known = *one;
+	return true;
+}
+
+/* A stream or event is about to be destroyed. The entry of an open capture's origin has its sums, and stays until the capture ends. */
+static __always_inline void capture_forget(const struct frontier_key *key)
+{
+	struct capturing *own = bpf_map_lookup_elem(&capturing, key);
+
+	if (own && (key->kind != FRONTIER_STREAM || own->origin != key->address))
+		delete_row(&capturing, key, key->process, SHARE_CAPTURING);
+}
+
 /* An event was recorded on a stream, or a stream waits for an event: the first joins the capture of the second. */
 static __always_inline void capture_join(u32 process, u32 kind, u64 address, u32 of_kind, u64 of_address)
 {
@@ -80,9 +103,9 @@ static __always_inline void capture_join(u32 process, u32 kind, u64 address, u32
 		struct capturing joined = {.origin = origin->origin, .number = origin->number};
 
 		if (kind != FRONTIER_STREAM || address != origin->origin)
-			bpf_map_update_elem(&capturing, &key, &joined, BPF_ANY);
+			capture_set(&key, &joined);
 	} else if (kind == FRONTIER_EVENT) {
-		bpf_map_delete_elem(&capturing, &key);
+		delete_row(&capturing, &key, process, SHARE_CAPTURING);
 	}
 }
 
@@ -92,7 +115,7 @@ static __always_inline void capture_begin(u32 process, u64 stream, u64 now_ns)
 	struct frontier_key key = place_of(process, FRONTIER_STREAM, stream);
 	struct capturing own = {.origin = stream, .number = now_ns, .began_ns = now_ns};
 
-	if (row && !bpf_map_update_elem(&capturing, &key, &own, BPF_ANY))
+	if (row && capture_set(&key, &own))
 		__sync_fetch_and_add(&row->open_captures, 1);
 }
 
@@ -106,7 +129,7 @@ static __always_inline bool capture_end(u32 process, u64 stream, struct capturin
 	if (!row || !own || own->origin != stream)
 		return false;
 	*ended = *own;
-	if (bpf_map_delete_elem(&capturing, &key))
+	if (!delete_row(&capturing, &key, process, SHARE_CAPTURING))
 		return false;
 	__sync_fetch_and_add(&row->open_captures, -1);
 	return true;

@@ -8,23 +8,23 @@
 
 #include "kernel.bpf.h"
 
-/* The group's directory; NULL: unknown. */
-static __always_inline struct kernfs_node *group_folder(struct css_set *set, u32 controller)
+/* NULL: unknown. */
+static __always_inline struct cgroup *group_of(struct css_set *set, u32 controller)
 {
 	struct cgroup_subsys_state *state = NULL;
 	u32 offset = bpf_core_field_offset(struct css_set, subsys) + 8 * controller;
 
 	if (bpf_probe_read_kernel(&state, sizeof(state), (void *)set + offset) || !state)
 		return NULL;
-	return BPF_CORE_READ(state, cgroup, kn);
+	return BPF_CORE_READ(state, cgroup);
 }
 
 /* The number of a group is the id of kernfs, on 64-bit machines the inode number of its directory; 0: unknown. */
 static __always_inline u64 group_number(struct css_set *set, u32 controller)
 {
-	struct kernfs_node *folder = group_folder(set, controller);
+	struct cgroup *group = group_of(set, controller);
 
-	return folder ? BPF_CORE_READ(folder, id) : 0;
+	return group ? BPF_CORE_READ(group, kn, id) : 0;
 }
 
 static __always_inline struct kernfs_node *folder_above(struct kernfs_node *folder)

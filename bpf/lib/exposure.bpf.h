@@ -23,6 +23,12 @@
 /* A cycle whose late stalls are shorter than 1/32 of its wait is clean: the duration of its wait is normal. */
 #define CLEAN_SHARE 32
 
+/*
+ * The first waits of a process for events say nothing about the next ones: a job that keeps work for as many steps queued finds nothing to
+ * wait for in them.
+ */
+#define FIRST_EVENT_WAITS 8
+
 #define MOST_WORK 15
 
 struct {
@@ -32,6 +38,23 @@ struct {
 	__type(key, struct exposure_key);
 	__type(value, struct exposure);
 } exposures SEC(".maps"); /* not part of `operations`, which is too large to be read at every tick */
+
+/*
+ * The returns of a process from waits, over all of its threads: for the one whose number is in it, at the place that `feeding` gives it.
+ * since_ns, until_ns: its last delay.
+ */
+struct returns {
+	u32 process;
+	u32 event_waits; /* up to FIRST_EVENT_WAITS */
+	u64 since_ns, until_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FEEDING_PLACES);
+	__type(key, u32);
+	__type(value, struct returns);
+} returns SEC(".maps");
 
 static const struct exposure empty_exposure;
 
@@ -91,6 +114,56 @@ static __always_inline struct delay delay_of(const struct account *account, cons
 	return delay;
 }
 
+static __always_inline void deduct(u64 *from_ns, u64 *ns)
+{
+	u64 part_ns = *ns < *from_ns ? *ns : *from_ns;
+
+	*from_ns -= part_ns;
+	*ns -= part_ns;
+}
+
+static __always_inline struct returns *returns_of(u32 process)
+{
+	u32 place = process & (FEEDING_PLACES - 1);
+	struct returns *row = bpf_map_lookup_elem(&returns, &place);
+
+	if (row && row->process != process) {
+		row->process = process;
+		row->event_waits = 0;
+		row->since_ns = row->until_ns = 0;
+	}
+	return row;
+}
+
+/*
+ * Threads that are delayed at the same time delay their process once: deducts what was booked for another thread. Each delay counts as if it
+ * had ended now. Of several short ones within a long one, only the last is deducted.
+ */
+static __always_inline void delay_once(u32 process, struct delay *delay, u64 now_ns)
+{
+	struct returns *last = returns_of(process);
+	u64 delay_ns = delay->exact_ns + delay->max_ns + delay->stopped_ns, since_ns = elapsed_ns(delay_ns, now_ns);
+
+	if (!last || !delay_ns)
+		return;
+	if (last->until_ns <= since_ns) {
+		last->since_ns = since_ns;
+		last->until_ns = now_ns;
+		return;
+	}
+	u64 booked_ns = elapsed_ns(last->since_ns > since_ns ? last->since_ns : since_ns, last->until_ns);
+
+	if (last->since_ns > since_ns)
+		last->since_ns = since_ns;
+	if (last->until_ns < now_ns)
+		last->until_ns = now_ns;
+	deduct(&delay->exact_ns, &booked_ns);
+	deduct(&delay->max_ns, &booked_ns);
+	deduct(&delay->stopped_ns, &booked_ns);
+	if (delay->throttled_ns > delay->exact_ns + delay->max_ns)
+		delay->throttled_ns = delay->exact_ns + delay->max_ns;
+}
+
 /* Class of the work launched since the last cycle ended (struct exposure_key). */
 static __always_inline u16 work_class(const struct feeding_row *cycle)
 {
@@ -105,14 +178,23 @@ static __always_inline u16 work_class(const struct feeding_row *cycle)
 	return class;
 }
 
+/* What a wait says about the next ones of its kind. */
+enum kind_of_wait {
+	WAIT_USUAL,
+	WAIT_SHORTER, /* the one before may have returned late */
+	WAIT_FIRST,
+};
+
 static __always_inline void exposure_add(struct exposure *exposure, const struct delay *delay, u64 wait_ns, u64 late_ns,
-					 bool is_shorter)
+					 enum kind_of_wait kind)
 {
 	if (delay->exact_ns) {
 		__sync_fetch_and_add(&exposure->exact_ns, delay->exact_ns);
 		__sync_fetch_and_add(&exposure->exact_throttled_ns, delay->throttled_ns);
 	}
-	if (!delay->is_possible && !is_shorter && late_ns * CLEAN_SHARE <= wait_ns) {
+	if (!delay->is_possible && kind == WAIT_FIRST)
+		return;
+	if (!delay->is_possible && kind == WAIT_USUAL && late_ns * CLEAN_SHARE <= wait_ns) {
 		__sync_fetch_and_add(&exposure->clean_calls, 1);
 		__sync_fetch_and_add(&exposure->clean_ns, wait_ns + late_ns);
 		return;
@@ -137,14 +219,30 @@ static __always_inline void add_late_delay(struct feeding_row *cycle, const stru
 		feeding_add_late(cycle, STATE_STOPPED, delay->stopped_ns);
 }
 
-/* Books a wait for the GPU. is_all: for all that was launched before it, not for an event. */
-static __always_inline void exposure_book(struct thread *thread, u16 operation, const struct delay *delay, u64 wait_ns, bool is_all)
+/* The kind of a wait that has returned, which also decides that of the next one. */
+static __always_inline enum kind_of_wait kind_of_wait(struct thread *thread, bool is_all, bool is_possibly_late)
 {
+	struct returns *row = is_all ? NULL : returns_of(thread->process);
+	bool is_shorter = !is_all && thread->is_after_delay;
+
+	thread->is_after_delay = !is_all && is_possibly_late;
+	if (row && row->event_waits < FIRST_EVENT_WAITS) {
+		row->event_waits++;
+		return WAIT_FIRST;
+	}
+	return is_shorter ? WAIT_SHORTER : WAIT_USUAL;
+}
+
+/* Books a wait for the GPU, which has returned. is_all: for all that was launched before it, not for an event. */
+static __always_inline void exposure_book(struct thread *thread, u16 operation, struct delay *delay, u64 wait_ns, u64 now_ns, bool is_all)
+{
+	delay_once(thread->process, delay, now_ns);
+
 	struct feeding_row *cycle = feeding_row(thread->process);
 	bool ends_cycle = thread->is_step && (is_all || (cycle && feeding_waited_for_event(cycle)));
 	struct exposure *exposure = exposure_row(thread->process, operation, cycle ? work_class(cycle) : 0);
 	u64 late_ns = cycle ? cycle->cycle_late_ns : 0;
-	bool is_shorter = !is_all && ends_cycle && thread->is_after_delay;
+	enum kind_of_wait kind = kind_of_wait(thread, is_all, delay->is_possible);
 	struct delay booked = *delay;
 
 	if (!ends_cycle) {
@@ -158,14 +256,12 @@ static __always_inline void exposure_book(struct thread *thread, u16 operation, 
 	if (!is_all && cycle) /* later work may hide it, so that it is one more late stall */
 		booked.exact_ns = 0;
 	if (exposure)
-		exposure_add(exposure, &booked, wait_ns, late_ns, is_shorter);
+		exposure_add(exposure, &booked, wait_ns, late_ns, kind);
 	if (!cycle)
 		return;
 	__sync_fetch_and_add(&cycle->waits, 1);
-	if (ends_cycle) {
+	if (ends_cycle)
 		feeding_end_cycle(cycle, is_all);
-		thread->is_after_delay = !is_all && delay->is_possible;
-	}
 	if (!is_all && delay->exact_ns) {
 		feeding_add_late(cycle, STATE_RUNNABLE, delay->exact_ns - delay->throttled_ns);
 		feeding_add_late(cycle, STATE_THROTTLED, delay->throttled_ns);

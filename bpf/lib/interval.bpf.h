@@ -166,10 +166,15 @@ __noinline int interval_end_thread(struct thread *thread, u64 now_ns)
 	if (!thread->process) {
 		row = interval_end_worker(thread, now_ns);
 	} else {
-		if (thread->depth)
+		if (thread->depth) {
 			interval_end_abandoned(thread, now_ns);
-		else
+			EACH_CALL(i)
+				if (i < thread->depth)
+					thread->calls[i].stack_pointer = 0;
+		} else {
+			thread->ended_ns[0] = thread->mark_ns;
 			interval_end_gap(thread, now_ns);
+		}
 		thread->depth = 0;
 		row = interval_row(thread->process, INTERVAL_IDLE);
 		if (row)

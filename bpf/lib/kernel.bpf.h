@@ -22,6 +22,9 @@ typedef __s32 s32;
 
 #define SECOND_NS 1000000000ULL
 
+/* Since 5.17. The verifier never looks at what a constant condition leaves out. */
+#define HAS_BPF_LOOP bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop)
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct {
@@ -105,14 +108,28 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
+struct kernfs_iattrs {
+	kuid_t ia_uid;
+};
+
 struct kernfs_node {
 	u64 id;
+	struct kernfs_iattrs *iattr; /* NULL: as created by root */
 	const char *name;
 	struct kernfs_node *parent;
 	struct kernfs_node *__parent; /* the name of `parent` since 6.15 */
 };
 
+struct cgroup_root {
+	int hierarchy_id; /* 0: the unified one */
+};
+
 struct cgroup {
+	struct cgroup_root *root;
 	struct kernfs_node *kn;
 };
 
@@ -274,10 +291,6 @@ struct uprobe_task {
 
 struct cpumask;
 
-typedef struct {
-	u32 val;
-} kuid_t;
-
 struct user_namespace {
 	struct user_namespace *parent;
 	kuid_t owner;
@@ -289,9 +302,15 @@ struct cred {
 	struct user_namespace *user_ns;
 };
 
+/* The registers of a task that is not on a CPU. */
+struct thread_struct {
+	unsigned long fsbase; /* x86-64: where thread-local storage is, and pthread_self() */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
+	unsigned int __state; /* 0: it can run */
 	int on_cpu; /* not on a kernel for one CPU */
 	struct sched_entity se;
 	struct sched_info sched_info;
@@ -300,7 +319,8 @@ struct task_struct {
 	unsigned int in_memstall : 1;
 	unsigned long jobctl;
 	int exit_code; /* as wait(2) returns it */
-	int tgid;
+	int pid, tgid;
+	unsigned long nvcsw, nivcsw; /* switches away from it */
 	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	u64 self_exec_id; /* how often it has become another program */
@@ -315,6 +335,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct bpf_local_storage *bpf_storage;
 	char comm[16];
+	struct thread_struct thread;
 };
 
 struct seq_file;

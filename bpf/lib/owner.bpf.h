@@ -65,10 +65,10 @@ static __always_inline bool is_kernel_thread(struct task_struct *task)
 	return task->flags & PF_KTHREAD;
 }
 
-/* The cgroup that caused the request, even if the kernel writes the data back much later; 0: unknown. */
-static __always_inline u64 group_of_bio(struct bio *bio)
+/* The cgroup that caused the request, even if the kernel writes the data back much later; NULL: unknown. */
+static __always_inline struct cgroup *group_of_bio(struct bio *bio)
 {
-	return bio && bpf_core_field_exists(bio->bi_blkg) ? BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id) : 0;
+	return bio && bpf_core_field_exists(bio->bi_blkg) ? BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup) : NULL;
 }
 
 /* Address of the inode whose page cache the first page belongs to; 0: anonymous memory, or none. */
@@ -140,7 +140,7 @@ static __always_inline void owner_note_exec(struct task_struct *task)
 static __always_inline struct disk_user owner_of(struct bio *bio)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	u64 group = group_of_bio(bio), inode = BPF_CORE_READ(bio, bi_opf) & OPERATION_WRITES ? inode_of_bio(bio) : 0;
+	u64 group = BPF_CORE_READ(group_of_bio(bio), kn, id), inode = BPF_CORE_READ(bio, bi_opf) & OPERATION_WRITES ? inode_of_bio(bio) : 0;
 	struct disk_user *known = inode ? bpf_map_lookup_elem(&inode_writers, &inode) : NULL;
 
 	if (!known && group > ROOT_CGROUP && is_kernel_thread(task))

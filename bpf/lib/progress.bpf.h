@@ -53,12 +53,8 @@ struct {
 	__type(value, struct progress_row);
 } progress SEC(".maps");
 
-/* The first arrival at each of the last collectives of a communicator. The key has its hash, which all ranks share. */
-#define ARRIVAL_PLACES 1024 /* how far a rank may be behind: no rank runs further ahead than the queue of the GPU allows */
-struct arrival_key {
-	u64 hash;
-	u64 place;
-};
+/* How far a rank may be behind: no rank runs further ahead than the queue of the GPU allows. */
+#define ARRIVAL_PLACES 1024
 
 #define BEING_TAKEN (1ULL << 63)
 struct arrival {
@@ -68,15 +64,23 @@ struct arrival {
 	u32 padding;
 };
 
+/* The first arrival at each of the last collectives of a communicator. */
+struct arrivals_row {
+	u32 process; /* that made the row, and whose owner it is booked to; the first member, see exporter/kernel/progress_rows.py */
+	u32 padding;
+	struct arrival places[ARRIVAL_PLACES];
+};
+
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct arrival_key);
-	__type(value, struct arrival);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 512); /* rows of 24 KiB */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64); /* hash of the communicator, which all of its ranks share */
+	__type(value, struct arrivals_row);
 } arrivals SEC(".maps");
 
 static const struct progress_row empty_progress;
-static const struct arrival empty_arrival;
+static const struct arrivals_row empty_arrivals;
 
 /* Whether an NCCL operation of this process may be ahead of a stream or event. */
 static __always_inline bool has_collectives(u32 process)
@@ -261,11 +265,29 @@ static __always_inline bool take_place(struct arrival *place, u64 collective, u6
 	return true;
 }
 
-static __always_inline struct arrival *arrival_place(u64 hash, u64 collective)
+static __always_inline struct arrival *arrival_place(u32 process, u64 hash, u64 collective)
 {
-	struct arrival_key key = {.hash = hash, .place = collective % ARRIVAL_PLACES};
+	struct arrivals_row *row = bpf_map_lookup_elem(&arrivals, &hash);
 
-	return lookup_or_create(&arrivals, &key, &empty_arrival, DROP_ARRIVALS_FULL);
+	if (!row) {
+		bool is_own = create_row(&arrivals, &hash, &empty_arrivals, process, SHARE_ARRIVALS, DROP_ARRIVALS_FULL);
+
+		row = bpf_map_lookup_elem(&arrivals, &hash);
+		if (!row)
+			return NULL;
+		if (is_own)
+			row->process = process;
+	}
+	return &row->places[collective % ARRIVAL_PLACES];
+}
+
+/* A rank has destroyed its communicator. Ranks that still use it make the row again, as their owner's. */
+static __always_inline void arrivals_forget(u32 process, u64 hash)
+{
+	struct arrivals_row *row = bpf_map_lookup_elem(&arrivals, &hash);
+
+	if (row && row->process == process)
+		delete_row(&arrivals, &hash, process, SHARE_ARRIVALS);
 }
 
 /*
@@ -277,7 +299,7 @@ __noinline int progress_arrive(struct progress_row *row, u32 process, u64 hash, 
 	if (!row)
 		return 0;
 	u64 collective = __sync_fetch_and_add(&row->collectives, 1) + 1;
-	struct arrival *place = hash ? arrival_place(hash, collective) : NULL;
+	struct arrival *place = hash ? arrival_place(process, hash, collective) : NULL;
 
 	if (!place || take_place(place, collective, arrived_ns, process))
 		return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * How many rows of each table may the processes of one owner have? As many as are free, so that one owner gets half of a table, two get a
+ * How many rows of each table may the processes and control groups of one owner have? As many as are free, so that one owner gets half of a table, two get a
  * third each, and one that comes later always finds room. Only code that creates or deletes a row gets here.
  *
  * User space names the owner of each process. Until then, the cgroups and the user of a process lead to the
  * owner of earlier processes, or else to a place that a hash of both chooses.
+ * Control groups are in group_share.bpf.h.
  * The functions are shallow: their callers are deep in the stack of kernel 6.1.
  * Maps written: process_shares, owners, share_totals, read by exporter/kernel/share_rows.py, which also writes owner_places.
  */
@@ -80,10 +81,27 @@ static __always_inline u32 share_has_room(u32 owner, u32 table)
 
 static __always_inline void share_book_to(struct process_share *own, u32 table, s32 rows)
 {
-	if (table >= SHARE_TABLES)
+	if (table >= SHARE_OF_GROUPS)
 		return;
 	__sync_fetch_and_add(&own->used[table], rows);
 	share_add(own->owner, table, rows);
+}
+
+/* A row of a control group of this owner was deleted. Kernel 6.1 refuses the index of a table that is an argument, if this is inlined. */
+__noinline int share_release(u32 owner, u32 table)
+{
+	return share_add(owner, table, -1);
+}
+
+/* The owner has no processes any more: its place is for another one. What its control groups hold stays until their rows are deleted. */
+static __always_inline void share_clear(u32 owner)
+{
+	struct owner_row *of_owner = bpf_map_lookup_elem(&owners, &owner);
+
+	if (!of_owner)
+		return;
+	__builtin_memset(of_owner->refused, 0, sizeof(of_owner->refused));
+	__builtin_memset(of_owner->used, 0, SHARE_OF_GROUPS * sizeof(of_owner->used[0]));
 }
 
 /* Books rows that a process has created, or deleted if negative. */
@@ -184,7 +202,7 @@ static __always_inline void share_move(struct process_share *own, u32 to, bool i
 	u32 from = own->owner;
 
 	own->owner = to;
-	_Pragma("clang loop unroll(disable)") for (u32 table = 0; table < SHARE_TABLES; table++)
+	_Pragma("clang loop unroll(disable)") for (u32 table = 0; table < SHARE_OF_GROUPS; table++)
 	{
 		s32 rows = own->used[table];
 

@@ -16,12 +16,14 @@
 
 #define CALL_DEPTH 4 /* NCCL -> runtime -> driver is 3, and one more for a signal handler */
 #define CALL_ARGUMENTS 4
+#define POLLED_MAX 4 /* events that a thread polls by turns; of more, these are known */
+#define EACH_CALL(i) _Pragma("clang loop unroll(disable)") for (u32 i = 0; i < CALL_DEPTH; i++)
 #define LEADERS 6 /* threads of a job whose sleeps are split over what their wakers did */
 #define NO_LEADER (LEADERS + 1)
 
 struct call {
 	u64 entry_ns;
-	u64 stack_pointer; /* at entry; the return is matched by it */
+	u64 stack_pointer; /* at entry; the return is matched by it; 0: it never returned, or has been recorded */
 	u64 cookie;
 	u64 echoes; /* other attachments that it arrived through: bit (number % 64) */
 	u64 arguments[CALL_ARGUMENTS]; /* A, B, C, D of the cookie, or values derived from them */
@@ -91,6 +93,8 @@ struct account {
 	u32 is_unknown;	 /* tracked since the middle of a state; known from the first event on */
 	u32 is_for_file; /* the last sleep for a lock was for one of a file */
 	u32 is_for_signal; /* it was for a signal of another thread: not for a mutex, and without a time-out */
+	u32 waker_pid, waker_tid; /* of the thread of its process that ended such a sleep last, or that started it; tid: visible */
+	u64 woken_ns; /* when it did */
 	/* In the current second: how often step threads gave it work, and how often they waited for it. */
 	u32 second;
 	u32 given;
@@ -109,9 +113,15 @@ struct thread {
 	u8 is_step;	  /* it launches or synchronises */
 	u8 is_tracked;	  /* the account has begun */
 	u8 is_inside;	  /* of the traced process itself, not of one that works for it */
+	u8 is_poller;	  /* it waits by queries: since its last wait by several it has left none unanswered */
+	u8 has_staged;	  /* a copy to the host waited whose memory is of unknown kind: so do the next ones, perhaps not for long */
 	u8 is_after_delay; /* its last wait for an event may have returned late: by how much the next one is shorter is unknown */
+	u64 failed_ns; /* when the last call that failed had been entered */
+	s32 failure;   /* its code */
+	u32 padding_2;
 	u64 entered; /* calls */
 	u64 mark_ns; /* when the open call or gap began */
+	u64 ended_ns[CALL_DEPTH]; /* when the last call at this depth returned; outermost: only set when the thread ends */
 	u32 mark_version; /* of the account at mark_ns */
 	u32 launches;	  /* while they are sampled */
 	u32 timed;	  /* timed, counted and left out calls not yet added to feeding_row */
@@ -123,6 +133,13 @@ struct thread {
 	u64 mark_total_ns[THREAD_STATES]; /* the account at mark_ns */
 	u64 gaps_ns[THREAD_STATES];	  /* of all gaps that have ended */
 	u64 idle_ns[THREAD_STATES];
+	u64 polled[POLLED_MAX]; /* events and streams that its last queries, without another call between them, found unfinished */
+	u32 polled_count;
+	u32 padding;
+	u64 polled_since_ns;   /* when the first of them began */
+	u64 polled_at_ns;      /* when the last of them returned */
+	u64 polled_stopped_ns; /* how long the thread had been stopped when the first of them began */
+	u32 polls;	       /* how many there were; 0: none, or another call came after */
 	struct counted_call last_counted;
 	struct call calls[CALL_DEPTH];
 	struct account account;
@@ -144,6 +161,11 @@ static __always_inline struct thread *tracked_thread(struct task_struct *task)
 		return NULL;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	return thread && thread->is_tracked ? thread : NULL;
+}
+
+static __always_inline bool is_awaiting_signal(const struct account *account)
+{
+	return account->state == STATE_LOCK && account->is_for_signal;
 }
 
 /* A thread of the process is a worker once it has worked ahead of the step threads in so many different seconds. */
@@ -178,6 +200,11 @@ static __always_inline enum role role_of(u64 cookie)
 	return (enum role)(cookie >> COOKIE_ROLE & 15);
 }
 
+static __always_inline u64 with_role(u64 cookie, enum role role)
+{
+	return (cookie & ~(15ULL << COOKIE_ROLE)) | (u64)role << COOKIE_ROLE;
+}
+
 static __always_inline bool is_kernel_launch(u64 cookie)
 {
 	u32 shape = call_shape(cookie);
@@ -185,14 +212,28 @@ static __always_inline bool is_kernel_launch(u64 cookie)
 	return shape == SHAPE_LAUNCH || shape == SHAPE_LAUNCH_SPREAD || shape == SHAPE_LAUNCH_CONFIG;
 }
 
-/* Whether the outermost open call is one in which the thread waits for the GPU. */
+static __always_inline bool is_wait(enum role role)
+{
+	return role == ROLE_SYNC || role == ROLE_EVENT_SYNC || role == ROLE_COPY || role == ROLE_STAGED_COPY;
+}
+
+/*
+ * One query may be a look in passing, and one of each of several events as well; after two of the same event or stream, without a call
+ * between them that is no query, the thread polls. A thread that is known to do so polls from the first one on.
+ */
+static __always_inline bool is_polling(const struct thread *thread)
+{
+	return thread->polls > 1 || (thread->polls && thread->is_poller);
+}
+
+/* Whether the thread waits for the GPU: in its outermost open call, or by queries and between them. */
 static __always_inline bool is_waiting_for_gpu(const struct thread *thread)
 {
 	if (!thread->depth)
-		return false;
+		return is_polling(thread);
 	enum role role = role_of(thread->calls[0].cookie);
 
-	return role == ROLE_SYNC || role == ROLE_EVENT_SYNC || role == ROLE_COPY;
+	return is_wait(role) || (role == ROLE_QUERY && is_polling(thread));
 }
 
 static __always_inline enum victim victim_kind(const struct thread *thread)

@@ -265,6 +265,19 @@ static __always_inline enum waker waker_kind(const struct thread *sleeper, const
 												     WAKER_THREAD;
 }
 
+/* The current thread ends the sleep in which `thread`, of its process, waits for a signal, or starts it: what that does may be for it. */
+static __always_inline void wakeup_note_waker(struct thread *thread, u64 now_ns)
+{
+	struct account *account = &thread->account;
+	u32 pid = bpf_get_current_pid_tgid();
+
+	if (account->waker_pid != pid) {
+		account->waker_pid = pid;
+		account->waker_tid = visible_tid(bpf_get_current_task_btf());
+	}
+	account->woken_ns = now_ns;
+}
+
 /* A second counts as ahead if the step threads waited for the thread at most a quarter as often as they gave it work. */
 static __always_inline void wakeup_end_second(struct account *account, u32 second)
 {
@@ -290,7 +303,7 @@ __noinline int wakeup_note_order(struct thread *sleeper, struct thread *waker, u
 
 	if (is_by_step == (victim_kind(sleeper) == VICTIM_STEP))
 		return 0;
-	if (sleeper->account.state != STATE_LOCK || !sleeper->account.is_for_signal) /* nor Python's interpreter lock */
+	if (!is_awaiting_signal(&sleeper->account)) /* nor Python's interpreter lock */
 		return 0;
 	if (is_by_step && sleeper->is_inside) {
 		wakeup_end_second(&sleeper->account, second);

@@ -18,7 +18,11 @@ from deploy.release.tree import NotPossible
 CHART_VALUES: Final = "helm/gpu-stall-exporter/values.yaml"
 DOCKERFILE: Final = "docker/Dockerfile"
 COMPOSE: Final = "compose/compose.yaml"
-MANIFESTS: Final = ("kustomize/base/daemon-set.yaml", "kustomize/overlays/sidecar/sidecar.yaml")
+MANIFESTS: Final = (
+    "kustomize/base/daemon-set.yaml",
+    "kustomize/components/serve/daemon-set.yaml",
+    "kustomize/overlays/sidecar/sidecar.yaml",
+)
 EXPORTER: Final = "gpu-stall-exporter"
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _REFERENCE: Final = r"(?P<name>[a-z0-9][a-z0-9./_-]*)(?::[A-Za-z0-9._-]+)?(?:@sha256:[0-9a-f]{64})?"

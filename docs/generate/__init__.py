@@ -12,9 +12,14 @@ from pathlib import Path
 from dashboards.__main__ import BOARDS, file_of, text_of
 from docs.generate.addresses import FILES, addressed
 from docs.generate.deployment import datadog_mapping, rules_for_kubernetes, rules_of_prices
+from docs.generate.explain_schema import explain_schema
 from docs.generate.flags import flags_page
+from docs.generate.fleet_schema import fleet_schema
 from docs.generate.metrics import metrics_page
 from docs.generate.parts import capabilities, demo, floors, renewed
+from docs.generate.queries import functions, queries, views
+from docs.generate.tools import tools
+from docs.generate.window_record import attributes, example
 from exporter.__main__ import PROGRAM, command_parsers
 from exporter.manual import completions, page
 from exporter.manual.command import Command, commands
@@ -25,6 +30,20 @@ CHART = "deploy/helm/gpu-stall-exporter"
 
 def _with_part(path: str, name: str, make: Callable[[], str]) -> str:
     return renewed((ROOT / path).read_text(encoding="utf-8"), name, make())
+
+
+def _query_page() -> str:
+    text = (ROOT / "docs/query.md").read_text(encoding="utf-8")
+    for name, make in {"queries": queries, "views": views, "functions": functions}.items():
+        text = renewed(text, name, make())
+    return text
+
+
+def _window_record_page() -> str:
+    text = (ROOT / "docs/window-record.md").read_text(encoding="utf-8")
+    for name, make in {"attributes": attributes, "example": example}.items():
+        text = renewed(text, name, make())
+    return text
 
 
 def _manual(write: Callable[[str, Sequence[Command]], str]) -> str:
@@ -42,7 +61,12 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/shell/gpu-stall-exporter.fish": partial(_manual, completions.fish),
     "docs/metrics.md": metrics_page,
     "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
+    "docs/explain.schema.json": explain_schema,
+    "docs/explain-nodes.schema.json": fleet_schema,
     "docs/flags.md": flags_page,
+    "docs/query.md": _query_page,
+    "docs/window-record.md": _window_record_page,
+    "docs/serve.md": partial(_with_part, "docs/serve.md", "tools", tools),
     "docs/architecture.md": partial(_with_part, "docs/architecture.md", "floors", floors),
     "docs/security.md": partial(_with_part, "docs/security.md", "capabilities", capabilities),
     **{str(file_of(board).relative_to(ROOT)): partial(text_of, board) for board in BOARDS},

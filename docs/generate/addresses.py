@@ -29,7 +29,7 @@ FILES = tuple(
         "alerts/*.rules.yaml",
         "deploy/docker/Dockerfile",
         "deploy/helm/gpu-stall-exporter/Chart.yaml",
-        "deploy/systemd/gpu-stall-exporter.s*",
+        "deploy/systemd/*.s*",
         "tests/alerts/*.test.yaml",
         "tests/standin/README.md",
     )

@@ -31,8 +31,8 @@ def _flags_sections() -> Iterator[str]:
         "A BOOL may be left out: `--web.open-health` is `--web.open-health=true`. `--no-collector.nccl` is"
         " `--collector.nccl=false`. A DURATION is a number and one of `ms`, `s`, `m`, `h`; a SIZE is a number and one of `KiB`,"
         " `MiB`, `GiB`. `check` has two more flags: `--format=text` or `--format=json`, and `--support-bundle=FILE`, which"
-        " writes a tar.gz for a bug report, without secrets. `explain` shares `--history.path` and its variable, and has flags"
-        " of its own: [history.md](history.md)."
+        " writes a tar.gz for a bug report, without secrets. `explain`, `query` and `export` share `--history.path` and its"
+        " variable, and have flags of their own: [history.md](history.md), [query.md](query.md), [timeline.md](timeline.md)."
     )
     yield (
         "Settings with “yes” under reload change at runtime: `SIGHUP`, or `POST /-/reload` with `--web.enable-lifecycle`, reads"

@@ -117,7 +117,8 @@ LABEL_MEANINGS = {
     " `user_file_system` (on FUSE, mounted by a user), `unanswered` (its file system or its process does not answer)."
     " For dropped records and for GPU clocks: see below. For"
     " the history: `queue_full` (the disk is slower than the changes), `not_written` (a write failed), `too_many_processes`"
-    " (more than 256 at a time). For sockets that were not read: `namespace` (it has another network namespace), `descriptors`"
+    " (more than 256 at a time), `too_many_memberships` (more than 1,024 places of processes in communicators at a time). For"
+    " sockets that were not read: `namespace` (it has another network namespace), `descriptors`"
     " (not examined yet, or more than 4,096), `deadline` (the kernel had more sockets than can be read in 50 ms). For NVML"
     " errors: `timeout` (a call had not returned after a second; it is not repeated until it returns), `lost` (the GPU has"
     " fallen off the bus), `reset_required`, `reconfigured` (a GPU or MIG instance was replaced), `reloaded` (the driver was),"
@@ -129,8 +130,12 @@ LABEL_MEANINGS = {
     "format": "`text`, `openmetrics` or `protobuf`.",
     "receiver": "An OTLP receiver: `default` for the one of the flags and the environment, else the name of its table in the"
     " file.",
-    "result": "For a stack `named`, `located`, `unnamed`, `failed` or `left_out`. For a capture `captured` or `failed`.",
-    "signal": "`logs` or `traces`.",
+    "result": "For a stack `named`, `located`, `unnamed`, `failed` or `left_out`. For a capture `captured` or `failed`. For a"
+    " stack of an event loop of asyncio `read`; `version` (before Python 3.12, or a free-threaded 3.13), `offsets` (its module"
+    " does not say where tasks are), `changed` (the thread ran while they were read), or `unreadable`. For a query of NCCL's RAS"
+    " `answered`; `absent` (no process of the job listens), `namespace` (the job is in another network namespace), `refused`,"
+    " `timeout`, `too_long`, `unreadable`, `other_job` (another job answers on that port), `left_out`, or `failed`.",
+    "signal": "`logs` and `traces` are those of chains; `windows` are log records of windows.",
     "fate": "What happened to a log record or a span: `delivered`; `rejected`, by a receiver that does not accept it, or none of"
     " its kind; `dropped`, because too many were waiting.",
     "outcome": "For a process: `ok`, `error` for another exit code than 0, `signal`, or `oom_killed`. For a push: `delivered`;"
@@ -161,6 +166,7 @@ LOSS_MEANINGS = {
     DropReason.DISKS_FULL: "The table of disks and cgroups was full: requests are missing.",
     DropReason.AWAITED_FULL: "The table of who ended sleeps was full: such a sleep has no culprit.",
     DropReason.IMPLAUSIBLE_SIZE: "A program passed a size above 128 TiB, which no machine has: the call is counted without it.",
+    DropReason.CALL_SITES_FULL: "No room for another stack of Python functions with slow calls: those are not in the call sites.",
     DropReason.DISK_WAITS_FULL: "The table of waits for disks was full: such a wait has no device.",
     DropReason.FORKS_FULL: "The table of forks was full: those of a job are missing.",
     DropReason.MEMORY_GROUPS_FULL: "The table of cgroups short of memory was full: reclaim and OOM kills of some are missing.",
@@ -170,6 +176,7 @@ LOSS_MEANINGS = {
     DropReason.COPIES_FULL: "The table of copies by memory was full: those of a process are missing.",
     DropReason.GRAPHS_FULL: "A table of graphs was full: kernels of some, or all graphs of a process, are missing.",
     DropReason.RETRANSMITS_FULL: "The table of retransmitted segments was full: those of some cgroups are missing.",
+    DropReason.CAPTURES_FULL: "A stream capture could not be kept: its kernels are counted as launched one by one.",
     DropReason.EXITS_FULL: "The table of ends of processes was full: one is missing.",
     DropReason.OUTPUTS_FULL: "The table of what engines copy to the host was full: iterations of one are not found.",
     DropReason.CADENCE_FULL: "The table of what recurs in steps was full: steps of a process are not found.",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from docs.generate.labels import CODES, COMMON_LABEL_MEANINGS, LABEL_MEANINGS, LOSS_MEANINGS, THROTTLING_MEANINGS
 from docs.generate.markdown import GENERATED, code, table
 from exporter import units
-from exporter.catalog import COMMON_LABELS, METRICS_OF_COLLECTOR, OWN_METRICS, Metric, workload
+from exporter.catalog import CLUSTER_METRICS, COMMON_LABELS, METRICS_OF_COLLECTOR, OWN_METRICS, Metric, workload
 from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import Api
 from exporter.kernel.operations import OPERATIONS
@@ -75,6 +75,9 @@ def _metrics() -> Iterator[str]:
         " of the exporter's own process, which the Prometheus client library provides."
     )
     yield _metric_table(OWN_METRICS)
+    yield "## Metrics of the cluster store"
+    yield "Of [`gpu-stall-exporter cluster`](cluster.md), which has no others but the `process_*` metrics."
+    yield _metric_table(CLUSTER_METRICS)
 
 
 def _labels() -> Iterator[str]:

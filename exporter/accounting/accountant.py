@@ -25,7 +25,7 @@ from exporter.accounting.sharing import Growth
 from exporter.accounting.short_lived import ShortLived
 from exporter.accounting.thread_time import ThreadTime, Times
 from exporter.causes import Cause
-from exporter.kernel.abi import OPERATION_NONE, Culprit, Role, ThreadState, Victim, Waker
+from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.awaited_rows import AwaitedKey
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts, Waits
@@ -42,7 +42,6 @@ from exporter.kernel.thread_rows import (
 from exporter.totals import HistogramTotal
 
 _MAX_TGIDS = 5
-_WAITING_ROLES = (Role.SYNC, Role.EVENT_SYNC, Role.COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +312,7 @@ def _stopped_in_waits_ns(threads: Iterable[ThreadRow]) -> dict[int, int]:
         if thread.victim is Victim.STEP
         and thread.state == ThreadState.STOPPED
         and thread.operation != OPERATION_NONE
-        and OPERATIONS[thread.operation].role in _WAITING_ROLES
+        and OPERATIONS[thread.operation].may_wait
     }
 
 

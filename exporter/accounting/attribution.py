@@ -18,7 +18,8 @@ from exporter.accounting.culprits import (
     culprit_name,
 )
 from exporter.accounting.exposed import Exposed
-from exporter.accounting.sharing import MEMORY_NS, Growth, Weights, shared
+from exporter.accounting.sharing import MEMORY_NS, Weights, shared
+from exporter.accounting.wakers import Wakers
 from exporter.causes import Cause
 from exporter.kernel.abi import Awaited, ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, WakeupRow
@@ -118,36 +119,6 @@ class _Blame:
 WakeupPaths = dict[ThreadState, dict[Waker, WakeupRow]]
 """Wake-up paths, cumulative: state of the sleeping step threads -> kind of waker -> what the waker had been doing."""
 
-_Did = tuple[Waker, ThreadState]
-
-
-class _Wakers:
-    """What wakers had been doing while step threads slept in one state."""
-
-    def __init__(self) -> None:
-        self._rows: dict[Waker, WakeupRow] = {}
-        self._growth: Growth[_Did | None] = Growth()
-        self._weights: Weights[_Did | None] = Weights()
-
-    def update(self, rows: dict[Waker, WakeupRow], now_ns: int) -> None:
-        grown: dict[_Did | None, int] = {}
-        if rows != self._rows:
-            did: dict[_Did | None, int] = {None: sum(row.abstained_ns for row in rows.values())}
-            for waker, row in rows.items():
-                did |= {(waker, state): row.states_ns[state] for state in ThreadState if row.states_ns[state]}
-            grown = self._growth.since(did)
-        self._rows = rows
-        self._weights.update(grown, now_ns)
-
-    @property
-    def is_at_rest(self) -> bool:
-        """No charge is remembered."""
-        return not self._weights.current()
-
-    def share(self, lost_ns: int) -> dict[_Did | None, int]:
-        """(kind of waker, its state) -> nanoseconds; None where it is unknown."""
-        return shared(lost_ns, self._weights.current() or {None: 1})
-
 
 class LostTime:
     """Lost time of one process. labels: makes label values of culprits' names."""
@@ -160,7 +131,7 @@ class LostTime:
         self._blame = {victim: _Blame() for victim in Victim}
         self._holders = _Blame()  # waits of those who hold locks
         self._awaited = AwaitedShares()
-        self._wakers: dict[ThreadState, _Wakers] = {}  # by OF_WAKERS state, once another thread has ended such a sleep
+        self._wakers: dict[ThreadState, Wakers] = {}  # by OF_WAKERS state, once another thread has ended such a sleep
         self._disk_users: Weights[str] = Weights()
 
     def update(
@@ -185,7 +156,7 @@ class LostTime:
         self._see_disks(disks, labels, now_ns)
         self._see_awaited(awaited, labels, now_ns)
         self._see_charges({key: labels[name] for key, name in names.items()}, charges, now_ns, is_read=is_blame_read)
-        self._see_wakers(wakeup_paths, now_ns)
+        self._see_wakers(wakeup_paths, stalled_ns, now_ns)
         runnable_ns, wakers_runnable_ns, holders_runnable_ns = exposed.runnable_ns, 0, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
         self._book(Cause.PAUSED, exposed.stopped_ns)
@@ -263,11 +234,11 @@ class LostTime:
             known.update(by_victim[victim], now_ns, is_read=is_read)
         self._holders.update(by_victim[Victim.OTHER], now_ns, is_read=is_read)
 
-    def _see_wakers(self, wakeup_paths: WakeupPaths, now_ns: int) -> None:
+    def _see_wakers(self, wakeup_paths: WakeupPaths, stalled_ns: Mapping[ThreadState, int], now_ns: int) -> None:
         for state in wakeup_paths.keys() & set(OF_WAKERS) - self._wakers.keys():
-            self._wakers[state] = _Wakers()
+            self._wakers[state] = Wakers()
         for state, wakers in self._wakers.items():
-            wakers.update(wakeup_paths.get(state, {}), now_ns)
+            wakers.update(wakeup_paths.get(state, {}), stalled_ns.get(state, 0), now_ns)
 
     def _see_disks(self, disks: Mapping[str, int], labels: Mapping[str, str], now_ns: int) -> None:
         labelled: dict[str, int] = {}

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from exporter.accounting.sharing import shared
 from exporter.accounting.wait_baseline import MIN_CLEAN, Ceiling, WaitBaseline
-from exporter.kernel.abi import Role
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.thread_rows import Exposure, ExposureKey
 
@@ -118,7 +117,7 @@ class ExposedLoss:
         lost = Exposed()
         for key, row in rows:
             if key not in self._waits:
-                self._waits[key] = _Waits(is_for_event=OPERATIONS[key.operation].role is Role.EVENT_SYNC)
+                self._waits[key] = _Waits(is_for_event=OPERATIONS[key.operation].is_for_event)
             lost = lost.plus(self._waits[key].update(row))
         returned_ns = min(lost.stopped_ns, self._advanced_ns)
         longest_ns = self.longest_wait_ns

@@ -23,7 +23,7 @@ _DOES = {
     ThreadState.MEMORY: "waits for memory",
     ThreadState.FAULT: "waits for a page",
     ThreadState.LOCK: "waits for a lock",
-    ThreadState.PIPE: "waits for a pipe",
+    ThreadState.PIPE: "waits for a pipe or Unix socket",
     ThreadState.SOCKET: "waits for a socket",
     ThreadState.POLL: "waits for an event",
     ThreadState.SLEEP: "sleeps",

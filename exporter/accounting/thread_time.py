@@ -21,12 +21,18 @@ INTERVAL_LABEL = {kind: kind.name.lower() for kind in IntervalKind}
 
 _SPINS_FOR_GPU = (ThreadState.ON_CPU, ThreadState.POLL, ThreadState.SLEEP)
 _SLEEPS_FOR_GPU = (ThreadState.POLL, ThreadState.SLEEP)
-_WAITS_OF_ROLE = {Role.SYNC: _SPINS_FOR_GPU, Role.EVENT_SYNC: _SPINS_FOR_GPU, Role.COPY: _SLEEPS_FOR_GPU}
+_WAITS_OF_ROLE = {
+    Role.SYNC: _SPINS_FOR_GPU,
+    Role.EVENT_SYNC: _SPINS_FOR_GPU,
+    Role.COPY: _SLEEPS_FOR_GPU,
+    Role.QUERY: _SLEEPS_FOR_GPU,
+}
 _AS_THEY_ARE = {state: STATE_LABEL[state] for state in ThreadState}
 _LABELS_OF_ROLE = {
     role: _AS_THEY_ARE | dict.fromkeys(_WAITS_OF_ROLE.get(role, ()), STATE_LABEL[ThreadState.GPU_WAIT]) for role in Role
 }
-"""In a synchronising call, spinning, polling and timed sleeps are waits for the GPU. A copy spends CPU time as well."""
+"""In a synchronising call, spinning, polling and timed sleeps are waits for the GPU. A copy spends CPU time as well, and so does
+a thread between two queries."""
 
 
 def times_by_process(accounts: Accounts, of: Container[int] | None = None) -> dict[int, Times]:
@@ -76,7 +82,8 @@ def _add_thread(times: Times, thread: ThreadRow) -> None:
 @cache
 def _keys_of_call(number: int) -> tuple[tuple[ThreadState, tuple[str, str]], ...]:
     operation = OPERATIONS[number]
-    return tuple((state, (operation.name, label)) for state, label in _LABELS_OF_ROLE[operation.role].items())
+    role = Role.COPY if operation.is_copy else operation.role
+    return tuple((state, (operation.name, label)) for state, label in _LABELS_OF_ROLE[role].items())
 
 
 @cache

@@ -22,16 +22,18 @@ from pathlib import Path
 from exporter import catalog
 from exporter.app import logs, wanted_programs
 from exporter.app.config_reload import Reloads
+from exporter.app.failed_ticks import FailedTicks
 from exporter.app.probing import Probing
+from exporter.app.recording_socket import RecordingSocket
 from exporter.app.self_metrics import report_start
 from exporter.app.systemd_notify import ServiceManager
 from exporter.app.wakeups import Wakeups
 from exporter.app.web import web_server
-from exporter.app.wiring import build, overhead_limit
+from exporter.app.wiring import ExporterParts, build, overhead_limit
 from exporter.chains.event import ChainEvent, ChainSink
 from exporter.config import Config
 from exporter.config.setting import reloaded
-from exporter.errors import ExporterError
+from exporter.errors import ExporterError, NotPossibleHere
 from exporter.host import heap
 from exporter.host.processes import Processes
 from exporter.kernel.abi import EventKind
@@ -79,6 +81,7 @@ class Daemon:
         self._is_ready = False
         self._alive_until = math.inf  # until the first tick
         self._next_liveness_check_at = 0.0
+        self._failed_ticks = FailedTicks()
         self._ended: set[int] = set()  # processes that the next tick retires
         self._parts = parts = build(config, resources, sinks, only_in=only_in, is_stopping=self._stopping.is_set)
         self.discovery, self.looks = parts.discovery, parts.looks
@@ -95,8 +98,12 @@ class Daemon:
             is_ready=lambda: self._is_ready,
             is_alive=lambda: time.monotonic() < self._alive_until,
             reload=self._reload_and_wait,
+            call_sites=parts.call_sites,
         )
         resources.callback(self.server.close)
+        self._recordings = _recording_socket(config, parts)
+        if self._recordings:
+            resources.callback(self._recordings.close)
         report_start(parts.own, parts.kernel)
         if not wanted_programs.may_probe(config, machine):
             self._probing.disable()
@@ -143,13 +150,16 @@ class Daemon:
         parts = self._parts
         self.server.start()
         self._probing.start()
+        if self._recordings:
+            self._recordings.start()
         parts.otlp.start()
         if parts.poller:
             parts.poller.start()
         if parts.gpus:
             parts.gpus.start()
         if parts.history:
-            parts.history.start(parts.snapshots.feed_history)
+            parts.history.start()
+        parts.windows.start(parts.snapshots.feed_windows)
 
     def _stop_all(self) -> None:
         parts = self._parts
@@ -157,6 +167,8 @@ class Daemon:
         self._reloads.close()
         if parts.otlp.is_wanted:
             self._cycle(is_due=True)  # with the processes that came since the last tick
+        parts.windows.stop()
+        if parts.otlp.is_wanted:
             parts.otlp.finish()
         if parts.recordings:
             parts.recordings.close(parts.clock.now())
@@ -204,12 +216,11 @@ class Daemon:
                 parts.kernel.iterate(THREADS_ADOPT)  # its threads and workers from before it made a call
             if is_due:
                 self._tick()
+                self._failed_ticks.succeeded()
             elif events:
                 parts.tracking.admit()
-        except ExporterError as error:
-            log.error("cannot update metrics: %s", error.one_line())
-        except Exception:
-            log.exception("cannot update metrics: defect in the exporter")
+        except Exception as error:
+            self._failed_ticks.failed(error)
 
     def _tick(self) -> None:
         """What is done at every interval."""
@@ -264,6 +275,16 @@ class Daemon:
         if needs_restart:
             log.warning("restart the exporter to apply the changes to %s", ", ".join(needs_restart))
         return needs_restart
+
+
+def _recording_socket(config: Config, parts: ExporterParts) -> RecordingSocket | None:
+    if config.recording.socket is None:
+        return None
+    try:
+        return RecordingSocket(config.recording.socket, parts.recorded)
+    except NotPossibleHere as error:
+        log.warning("`record` cannot ask this exporter for single calls: %s", error.one_line())
+        return None
 
 
 def _leave_full_collections_to_the_loop() -> None:

@@ -12,6 +12,7 @@ from exporter.host.patient_files import PatientFiles
 from exporter.model import Snapshot
 from exporter.output.web import listeners
 from exporter.output.web.access import AccessControl
+from exporter.output.web.call_sites import CallSitesReading
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.pages import Pages
 from exporter.output.web.server import Server
@@ -29,6 +30,7 @@ def web_server(
     is_ready: Callable[[], bool],
     is_alive: Callable[[], bool],
     reload: Callable[[], Sequence[str]],
+    call_sites: Callable[[], CallSitesReading],
 ) -> Server:
     """Listens already; start() serves. Raises BadInput and NotPossibleHere."""
     files = PatientFiles(FILE_PATIENCE_SECONDS)
@@ -42,6 +44,7 @@ def web_server(
         with_exporter_metrics=config.web.with_exporter_metrics,
         reload=reload if config.web.with_reload else None,
         is_alive=is_alive,
+        call_sites=call_sites,
     )
     sockets = (
         listeners.from_systemd(os.environ)

@@ -23,10 +23,12 @@ from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainSink
 from exporter.clock import Clock
 from exporter.config import Config
+from exporter.config.stacks import StackSettings
 from exporter.errors import ExporterError, KernelRefused
 from exporter.gpu.model import GpuState
 from exporter.gpu.nvml import Nvml
 from exporter.gpu.sampler import GpuSampler
+from exporter.history.window_feed import WindowFeed
 from exporter.host import tenant_reads
 from exporter.host.cgroup_paths import CgroupPaths
 from exporter.host.cgroups import hierarchy_of
@@ -41,9 +43,11 @@ from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.calibration import calibrate
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapping_watch import MappingWatch
+from exporter.kernel.python_frames import PythonFrames
 from exporter.kernel.share_rows import Shares
 from exporter.kernel.stacks import Stacks
 from exporter.kernel.tables import Tables
+from exporter.output.web.call_sites import NO_READING, CallSitesReading, ProcessCallSites
 from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.pipeline.collector_runs import CollectorRuns
@@ -54,12 +58,25 @@ from exporter.pipeline.workload_tracking import WorkloadTracking
 from exporter.probes.discovery import Discovery
 from exporter.probes.looks import Looks
 from exporter.probes.sampling import AdaptiveSampler
+from exporter.python.call_site import CallSite
+from exporter.ras.asker import RasAsker
+from exporter.ras.asking import RESULTS as RAS_RESULTS
+from exporter.ras.view import RasView
+from exporter.recording.call_sites import bounded
 from exporter.recording.file import RecordedProcess
-from exporter.recording.ring import RowRing
+from exporter.recording.ring import KEPT_SECONDS, RowRing
+from exporter.recording.single_calls import Recorded
 from exporter.recording.writer import RecordingWriter
 from exporter.series.store import SeriesStore
 from exporter.stacks.collector import RESULTS, StackCollector
+from exporter.stacks.named_sites import NamedSites
+from exporter.stacks.python_evidence import PythonEvidence
+from exporter.stacks.python_stacks import RESULTS as INTERPRETER_RESULTS
+from exporter.stacks.python_stacks import PythonStacks
+from exporter.stacks.python_tasks import RESULTS as TASK_RESULTS
+from exporter.stacks.python_tasks import PythonTasks
 from exporter.text.printable import printable
+from exporter.units import NANOSECONDS
 from exporter.workloads.machine import machine_container_id
 from exporter.workloads.orchestrators.factory import make_poller
 from exporter.workloads.orchestrators.poller import OrchestratorPoller
@@ -77,7 +94,10 @@ STACK_PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ExporterParts:
-    """What runs. with_returns: whether returns of functions are probed. None: not wanted, or not possible here."""
+    """What runs. with_returns: whether returns of functions are probed. None: not wanted, or not possible here.
+
+    call_sites: slow calls of the processes that are exported. recorded: what recordings of single calls are made from.
+    """
 
     own: OwnMetrics
     clock: Clock
@@ -92,8 +112,11 @@ class ExporterParts:
     otlp: OtlpPush
     recordings: RecordingWriter | None
     history: Recorder | None
+    windows: WindowFeed
     poller: OrchestratorPoller | None
     gpus: GpuSampler | None
+    call_sites: Callable[[], CallSitesReading]
+    recorded: Recorded
 
 
 def overhead_limit(config: Config, *, with_returns: bool) -> float:
@@ -144,10 +167,12 @@ def build(
         owner,
         interval_seconds=config.probes.discovery_interval_seconds,
     )
-    history = _history(config, own, clock, collectors)
     recordings = (
         RecordingWriter(
-            config.recording.directory, config.node, ring, lambda: _recorded_processes(with_whole_paths, tracking)
+            config.recording.directory,
+            config.node,
+            ring,
+            lambda: _recorded_processes(with_whole_paths, tracking, stacks, clock),
         )
         if config.recording.directory is not None and ring is not None
         else None
@@ -179,7 +204,11 @@ def build(
             *(CgroupLabels(config.node, hierarchy_of(name), pods, machine_id).culprit_name for name in ("cpu", "blkio"))
         ),
     )
-    stacks = _stack_collector(kernel, tables, processes, own, resources)
+    stacks = _stack_collector(kernel, tables, processes, own, resources, settings=config.stacks)
+    ras = _ras_asker(tables, processes, own, resources) if config.with_ras and "chains" in collectors else None
+    call_sites = stacks.call_sites if stacks else _no_call_sites
+    history = _history(config, own, clock, collectors)
+    windows = WindowFeed([*([history] if history else []), otlp], clock, call_sites)
     all_sinks = [*sinks, *(sink for sink in (recordings, history) if sink), otlp]
     tracking = WorkloadTracking(
         pipeline,
@@ -195,10 +224,10 @@ def build(
         ),
         store=store,
         sampler=sampler,
-        events=ChainEvents(with_whole_paths, all_sinks, stacks),
+        events=ChainEvents(with_whole_paths, all_sinks, [one for one in (stacks, ras) if one]),
         own=own,
         clock=clock,
-        history=history,
+        windows=windows,
     )
     snapshots = SnapshotBuilder(
         pipeline,
@@ -212,11 +241,12 @@ def build(
             config.node,
             config.series.ttl_seconds,
             pods,
+            shares=tables.shares,
             processes=processes,
             with_network_namespaces=config.collectors.network_namespaces,
             read_gpus=gpus.reading if gpus else None,
         ),
-        history=history,
+        windows=windows,
         report=partial(report_snapshot, own, pipeline, kernel.recursion_misses),
     )
     resources.callback(snapshots.close)
@@ -234,8 +264,19 @@ def build(
         otlp=otlp,
         recordings=recordings,
         history=history,
+        windows=windows,
         poller=poller,
         gpus=gpus,
+        call_sites=partial(_call_sites_reading, tracking, stacks),
+        recorded=Recorded(
+            kernel,
+            config.node,
+            config.probes.overhead_limit,
+            attachments=lambda: [one.attachment for one in discovery.probed() if one.attachment],
+            workloads=tracking.workloads,
+            names=dict,
+            threads=tables.read_threads,
+        ),
     )
 
 
@@ -272,12 +313,31 @@ def _read_gpus(gpus: GpuSampler | None, ring: RowRing | None) -> Callable[[], Se
     return ring.wrap_gpus(gpus.states) if ring else gpus.states
 
 
-def _recorded_processes(processes: Processes, tracking: WorkloadTracking) -> dict[int, RecordedProcess]:
+def _recorded_processes(
+    processes: Processes, tracking: WorkloadTracking, stacks: StackCollector | None, clock: Clock
+) -> dict[int, RecordedProcess]:
+    workloads = tracking.workloads()
+    since_ns = clock.now().monotonic_ns - KEPT_SECONDS * NANOSECONDS
+    sites = bounded({number: stacks.call_sites_since(number, since_ns) for number in workloads} if stacks else {})
     found = {}
-    for number, (identity, tgid) in tracking.workloads().items():
+    for number, (identity, tgid) in workloads.items():
         context = process_context(processes, tgid)
-        found[number] = RecordedProcess(identity, tgid, printable(context.cgroup), context.cpus)
+        cgroup = printable(context.cgroup)
+        found[number] = RecordedProcess(identity, tgid, cgroup, context.cpus, sites.get(number, ()))
     return found
+
+
+def _no_call_sites(_process: int) -> tuple[CallSite, ...]:
+    return ()
+
+
+def _call_sites_reading(tracking: WorkloadTracking, stacks: StackCollector | None) -> CallSitesReading:
+    if stacks is None:
+        return NO_READING
+    processes = [
+        ProcessCallSites(identity, tgid, stacks.call_sites(process)) for process, tgid, identity in tracking.traced()
+    ]
+    return CallSitesReading(stacks.call_sites_read_ns, processes)
 
 
 def _history(config: Config, own: OwnMetrics, clock: Clock, collectors: Sequence[str]) -> Recorder | None:
@@ -293,7 +353,13 @@ def _history(config: Config, own: OwnMetrics, clock: Clock, collectors: Sequence
 
 
 def _stack_collector(
-    kernel: Kernel, tables: Tables, processes: Processes, own: OwnMetrics, resources: ExitStack
+    kernel: Kernel,
+    tables: Tables,
+    processes: Processes,
+    own: OwnMetrics,
+    resources: ExitStack,
+    *,
+    settings: StackSettings,
 ) -> StackCollector | None:
     stacks = Stacks(kernel)
     if not stacks.is_possible:
@@ -307,8 +373,62 @@ def _stack_collector(
         reader.rules_of,
         Symbols(processes, reader.files),
         lambda result: own.add(catalog.own.STACKS, 1, result),
+        python=_python_evidence(kernel, tables, processes, own, reader, with_paths=settings.with_python_paths)
+        if settings.with_python
+        else None,
         on_idle=reader.end,
     )
     resources.callback(collector.close)
     resources.callback(reader.close)  # first: the collector may be waiting for it
     return collector
+
+
+def _ras_asker(tables: Tables, processes: Processes, own: OwnMetrics, resources: ExitStack) -> RasAsker:
+    for result in RAS_RESULTS:
+        own.add(catalog.own.NCCL_RAS, 0, result)
+    reader = TenantReader(processes, STACK_PATIENCE_SECONDS)
+    view = RasView(processes, lambda tgid, names: reader.environment(tgid, tuple(names)))
+    asker = RasAsker(
+        tables.read_processes,
+        tables.read_communicators,
+        view.of,
+        lambda result: own.add(catalog.own.NCCL_RAS, 1, result),
+        on_idle=reader.end,
+    )
+    resources.callback(asker.close)
+    resources.callback(view.close)  # first: the asker may be waiting for it
+    resources.callback(reader.close)
+    return asker
+
+
+def _python_evidence(
+    kernel: Kernel,
+    tables: Tables,
+    processes: Processes,
+    own: OwnMetrics,
+    reader: TenantReader,
+    *,
+    with_paths: bool,
+) -> PythonEvidence | None:
+    frames = PythonFrames(kernel)
+    if not frames.is_possible:
+        return None
+    for result in INTERPRETER_RESULTS:
+        own.add(catalog.own.PYTHON_INTERPRETERS, 0, result)
+    stacks = PythonStacks(
+        frames,
+        reader.interpreters_of,
+        processes.start_time_ticks,
+        lambda result: own.add(catalog.own.PYTHON_INTERPRETERS, 1, result),
+    )
+    named_sites = NamedSites(stacks, processes.working_directory, with_paths=with_paths)
+    for result in TASK_RESULTS:
+        own.add(catalog.own.PYTHON_TASKS, 0, result)
+    tasks = PythonTasks(
+        frames,
+        stacks,
+        reader.asyncio_sections_of,
+        named_sites.shown,
+        lambda result: own.add(catalog.own.PYTHON_TASKS, 1, result),
+    )
+    return PythonEvidence(stacks, named_sites, tables.traced_tgids, tables.read_call_sites, tasks)

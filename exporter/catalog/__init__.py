@@ -6,6 +6,7 @@ from exporter.catalog import (
     allocator,
     block,
     chains,
+    cluster,
     cpu,
     cuda,
     engine,
@@ -30,6 +31,7 @@ __all__ = [
     "allocator",
     "block",
     "chains",
+    "cluster",
     "cpu",
     "cuda",
     "engine",
@@ -75,3 +77,6 @@ OWN_METRICS = own.MACHINE_METRICS + own.EXPORTER_METRICS
 """Metrics of the exporter and its machine, without the common labels."""
 
 METRICS = WORKLOAD_METRICS + OWN_METRICS
+
+CLUSTER_METRICS = cluster.METRICS
+"""Metrics of another program, the store of many nodes."""

@@ -126,8 +126,8 @@ REFUSED = _own(
     "{refusal}",
     Kind.COUNTER,
     ("resource", "owner"),
-    "What owners of processes were refused because others need room, by resource and by owner (a container or a user):"
-    " rows of a kernel table, workloads, labels that another owner has, series of error codes, infos.",
+    "What owners of processes and cgroups were refused because others need room, by resource and by owner (a container or"
+    " a user): rows of a kernel table, workloads, labels that another owner has, series of error codes, infos.",
 )
 HEALED_SWITCHES = _own(
     "healed_switches",
@@ -208,6 +208,27 @@ STACKS = _own(
     "Stacks of threads of open chains, by result: functions named with bcc, located by file only, unnamed because"
     " the process had ended, failed, or left_out because too many were waiting.",
 )
+PYTHON_INTERPRETERS = _own(
+    "python_interpreters",
+    "{interpreter}",
+    Kind.COUNTER,
+    ("result",),
+    "Python interpreters of traced processes: readable, so that evidence of chains shows lines of Python, or why not.",
+)
+PYTHON_TASKS = _own(
+    "python_tasks",
+    "{stack}",
+    Kind.COUNTER,
+    ("result",),
+    "Stacks of threads with an event loop of asyncio: read, so that evidence of chains shows the tasks that wait, or why not.",
+)
+NCCL_RAS = _own(
+    "nccl_ras",
+    "{query}",
+    Kind.COUNTER,
+    ("result",),
+    "Queries of NCCL's RAS sockets for evidence of chains, by result: answered, or why there is no answer.",
+)
 PUSHES = _own(
     "pushes",
     "{push}",
@@ -238,14 +259,14 @@ RECORD_PUSHES = _own(
     "{push}",
     Kind.COUNTER,
     ("receiver", "signal", "outcome"),
-    "OTLP pushes of log records or spans about causal chains by outcome, after all retries.",
+    "OTLP pushes of log records or spans by outcome, after all retries.",
 )
 RECORDS = _own(
     "records",
     "{record}",
     Kind.COUNTER,
     ("receiver", "signal", "fate"),
-    "Log records and spans about causal chains, by fate.",
+    "Log records and spans about causal chains and windows, by fate.",
 )
 PUSHED_BYTES = _own(
     "pushed", "By", Kind.COUNTER, ("receiver",), "Bytes of request bodies sent to a receiver, after compression."
@@ -289,7 +310,7 @@ HISTORY_DROPPED = _own(
     "{record}",
     Kind.COUNTER,
     ("reason",),
-    "Windows of processes and changes of chains that are missing from the history, by reason.",
+    "Windows of processes, changes of chains and places in communicators that are missing from the history, by reason.",
 )
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 
@@ -326,6 +347,9 @@ EXPORTER_METRICS = (
     COLLECTOR_RESETS,
     COLLECTOR_ERRORS,
     STACKS,
+    PYTHON_INTERPRETERS,
+    PYTHON_TASKS,
+    NCCL_RAS,
     PUSHES,
     PUSH_ATTEMPTS,
     PUSHED_POINTS,

@@ -67,7 +67,8 @@ class Chain:
     usual_step_ns: the baseline; 0 without a rhythm. lost_share: of the wall time, lost to this cause beyond the baseline.
     contribution: share of all that was lost with this cause. shares: the same of every cause, largest first; they add up to 1 at
     most. culprits: programs that the time of this cause is charged to, with their shares, largest first.
-    lost_ns: growth of gpustall_lost_seconds_total under this cause since the onset; 0 for one that no lost time is charged to.
+    lost_ns: since the onset. Growth of gpustall_lost_seconds_total under this cause; for one that no lost time is charged to, by
+    how much longer steps took because of it.
     peer: the rank that is waited for, "" without one. detail: more about the cause, in words: how a process ended, why a GPU's
     clocks are held down; "" without any.
     is_chronic: there was no better time since the process was first seen.

@@ -34,7 +34,12 @@ class Cold(NamedTuple):
     @property
     def is_much(self) -> bool:
         """Whether it is worth a chain."""
-        return sum(self.cold_ns.values()) >= COLD_NS
+        return self.lost_ns >= COLD_NS
+
+    @property
+    def lost_ns(self) -> int:
+        """For all effects."""
+        return sum(self.cold_ns.values())
 
     @property
     def effect(self) -> Effect:
@@ -44,12 +49,12 @@ class Cold(NamedTuple):
     @property
     def lost_share(self) -> float:
         """Share of the time until then."""
-        return min(sum(self.cold_ns.values()) / max(self.ended_ns - self.began_ns, 1), 1.0)
+        return min(self.lost_ns / max(self.ended_ns - self.began_ns, 1), 1.0)
 
     @property
     def detail(self) -> str:
         """`3.1 s of the first 9 s beyond steady steps: 2.0 s in launches, 1.1 s in allocations`"""
-        total, first = sum(self.cold_ns.values()) / NANOSECONDS, (self.ended_ns - self.began_ns) / NANOSECONDS
+        total, first = self.lost_ns / NANOSECONDS, (self.ended_ns - self.began_ns) / NANOSECONDS
         parts = ", ".join(
             f"{ns / NANOSECONDS:.1f} s in {_SAID[effect]}"
             for effect, ns in sorted(self.cold_ns.items(), key=lambda item: -item[1])

@@ -23,6 +23,7 @@ class Wrong(NamedTuple):
     since_ns: int
     detail: str = ""
     lost_share: float = 0.0
+    lost_ns: int = 0
 
 
 class Conditions:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from exporter.chains import summary, verdict
+from exporter.causes import Cause
+from exporter.chains import findings, summary, verdict
 from exporter.chains.balance import Balance
 from exporter.chains.baseline import LastingChange
 from exporter.chains.chain import Chain, Change, End, Transition
 from exporter.chains.cusum import Cusum
 from exporter.chains.episode import Episode, Waited
+from exporter.chains.findings import Findings
 from exporter.chains.gpu import DeviceSide
 from exporter.chains.hitches import Hitches
 from exporter.chains.idle import IdleTime
@@ -27,10 +29,9 @@ from exporter.chains.thresholds import (
     FADED_SHARE,
     LASTING_CHANGE_NS,
     LASTING_NS,
-    STUCK_NS,
     WINDOW_NS,
 )
-from exporter.chains.verdict import Findings, Verdict
+from exporter.chains.verdict import Verdict
 from exporter.chains.window import Level
 
 
@@ -47,7 +48,7 @@ class Readings(NamedTuple):
 
 
 class Detector:
-    """Detector of one process. new_id: makes ids of chains. balance: gets every tick."""
+    """Detector of one process. new_id: makes ids of chains. balance: gets every tick. episodes: its open chains, oldest first."""
 
     def __init__(self, process: int, new_id: Callable[[], str], balance: Balance | None = None) -> None:
         self._process = process
@@ -57,7 +58,7 @@ class Detector:
         self._hitches = Hitches()
         self._idle = IdleTime()
         self._spent = SpentBefore()
-        self._episodes: list[Episode] = []  # oldest first
+        self.episodes: list[Episode] = []
         self._expected: Level | None = None  # what the job is like without anything new; None until that is known
         self.is_undecided = False
         self.is_stuck = False
@@ -65,7 +66,7 @@ class Detector:
     @property
     def chains(self) -> list[Chain]:
         """The open ones."""
-        return [episode.chain for episode in self._episodes]
+        return [episode.chain for episode in self.episodes]
 
     @property
     def has_rhythm(self) -> bool:
@@ -96,16 +97,16 @@ class Detector:
     def add(self, seen: ProcessState) -> None:
         """Update at a tick."""
         past = self._past
-        seen, is_new = self._idle.add(seen, may_begin=past.is_varied and not self._episodes)
+        seen, is_new = self._idle.add(seen, may_begin=past.is_varied and not self.episodes)
         if is_new:
             past.forget()
             self._cusum, self._spent = Cusum(), SpentBefore()
         tick = past.add(seen)
-        self._expected = self._level_until_now() if self._episodes else past.usual.level
+        self._expected = self._level_until_now() if self.episodes else past.usual.level
         if tick is not None and self._expected is not None:
             excess_ns = tick.late_ns - self._expected.late * tick.wall_ns
             self._cusum.add(excess_ns, tick.wall_ns, seen.now_ns, spread=self._spread)
-        is_quiet = not self._episodes and self._cusum.is_calm
+        is_quiet = not self.episodes and self._cusum.is_calm
         past.learn(is_quiet=is_quiet, is_suspect=self._cusum.is_suspect)
 
     def update(
@@ -116,26 +117,26 @@ class Detector:
         """
         seen = self._past.last
         self.is_undecided = seen.progress.undecided_ns > ALLOWANCE * WINDOW_NS
-        self.is_stuck = self._is_stuck(seen)
+        self.is_stuck = (self._cusum.is_alarm or bool(self.episodes)) and self._past.is_stuck
         transitions = self._follow(waited)
         if is_in_doubt:
             return transitions
-        if awaited_since_ns and not self._episodes:
+        if awaited_since_ns and not self.episodes:
             self._cusum.start_at(awaited_since_ns)
         if self._cusum.is_alarm:
             self._spent.alarm(seen, readings.spending)
             return transitions + self._check_alarm(waited, readings)
-        if self.has_rhythm and not self._episodes:
-            self._spent.quiet(seen, readings.spending)
+        if self.has_rhythm and not self.episodes:
+            (self._spent.quiet if self._cusum.is_calm else self._spent.alarm)(seen, readings.spending)
         return transitions + (self._check_hitches(waited, readings) or self._check_chronic(waited))
 
     def lasting_change(self) -> LastingChange | None:
         """At the one tick at which another regime has lasted for a minute."""
-        return None if self._episodes else self._past.baseline.lasting_change(self._past.last.now_ns)
+        return None if self.episodes else self._past.baseline.lasting_change(self._past.last.now_ns)
 
     def end(self, now_ns: int) -> list[Transition]:
         """Resolve the open chains: the process has ended."""
-        return [episode.resolve(now_ns, End.JOB_ENDED) for episode in self._episodes]
+        return [episode.resolve(now_ns, End.JOB_ENDED) for episode in self.episodes]
 
     # ---- slow steps
 
@@ -164,20 +165,28 @@ class Detector:
         lost_ns = self._cusum.lost_ns if span.wall_ns > whole.wall_ns / 2 else 0.0
         if max(span.late_ns - late_before * span.wall_ns, lost_ns) < LASTING_NS:
             return []
-        before = past.baseline.level_before(span.then.now_ns) or (None if not self._episodes else self._expected)
-        found = verdict.find(span, past.usual, waited(span), before)
+        before = past.baseline.level_before(span.then.now_ns) or (None if not self.episodes else self._expected)
+        found = findings.find(span, past.usual, waited(span), before)
+        if findings.is_another_phase(found) and self._grown(readings).is_same_step(found.steps):
+            found = found._replace(calls=1.0, is_resized=False)
         reason = verdict.judge(found)
         if reason is not None and reason.cause is verdict.UNDETERMINED:
-            if not past.recent().steps or not past.is_steady(span, late_before):
+            is_measured = self._spent.is_measured(past.last)
+            if not is_measured or not past.recent().steps or not past.is_steady(span, late_before):
                 return self._check_regime(span, found)
             reason = self._judge_job(span, found, reason, readings)
-        elif reason is None and verdict.is_another_phase(found):
+            is_for_gpu = reason is not None and reason.cause is verdict.UNDETERMINED
+            if is_for_gpu and self._grown(readings).explains(found.total):
+                return self._check_regime(span, found._replace(is_resized=True))
+        elif reason is not None and reason.cause is Cause.OWN_WAIT and not past.goes_on(span, late_before):
+            return []
+        elif reason is None and findings.is_another_phase(found):
             reason = verdict.of_added_work(found, self._grown(readings))
-            if reason is not None and not verdict.is_evident(found):
+            if reason is not None and not findings.is_evident(found):
                 return []  # other calls than before, and those take longer: not another phase
         if reason is None:
             return self._check_regime(span, found)
-        if any(episode.chain.cause is reason.cause for episode in self._episodes):
+        if any(episode.chain.cause is reason.cause for episode in self.episodes):
             self._cusum.reset()  # the open chain of this cause has become worse, and is escalated
             past.baseline.restart(span.then.now_ns)
             return []
@@ -185,7 +194,7 @@ class Detector:
 
     def _judge_job(self, span: Span, found: Findings, reason: Verdict, readings: Readings) -> Verdict | None:
         """The host is ruled out. None where the job was like this before, or where it is too early."""
-        if not self._episodes and self._past.baseline.switch(*_pace_of(span)):
+        if not self.episodes and self._past.baseline.switch(*_pace_of(span)):
             self._restart()
             return None
         side = readings.device_side(span.then.now_ns, span.now.now_ns)
@@ -195,15 +204,15 @@ class Detector:
         peer = readings.slow_peer()
         if peer:
             return verdict.of_peer(of_job, peer)
-        return None if self._episodes else of_job  # beside another fault, what is left unexplained is no evidence
+        return None if self.episodes else of_job  # beside another fault, what is left unexplained is no evidence
 
     def _check_regime(self, span: Span, found: Findings) -> list[Transition]:
         """No fault explains the steps up to now: they may be what is normal from now on. Never a transition."""
         past = self._past
-        if self._episodes or not past.tick.steps:
+        if self.episodes or not past.tick.steps:
             return []  # while none ends it is unknown what the open step is made of, and its lost time may not be accounted yet
-        if verdict.is_other_work(found):
-            if past.baseline.leave(*_pace_of(span), is_certain=verdict.is_certain_phase(found)):
+        if findings.is_other_work(found):
+            if past.baseline.leave(*_pace_of(span), is_certain=findings.is_certain_phase(found)):
                 self._restart()
         elif past.last.now_ns - self._cusum.began_ns >= LASTING_CHANGE_NS and past.baseline.adopt():
             self._restart()
@@ -215,10 +224,10 @@ class Detector:
     def _check_hitches(self, waited: Waited, readings: Readings) -> list[Transition]:
         """Pauses that come again and again, each over before a verdict."""
         past, first = self._past, self._hitches.since(self._past.last.now_ns)
-        if first is None or self._episodes or not self.has_rhythm:
+        if first is None or self.episodes or not self.has_rhythm:
             return []
         span = Span(first, past.last)
-        found = verdict.find(span, past.usual, waited(span))
+        found = findings.find(span, past.usual, waited(span))
         if found.slower is None or found.slower < found.least_of_job:
             return []
         reason = verdict.judge(found)
@@ -230,24 +239,17 @@ class Detector:
     def _check_chronic(self, waited: Waited) -> list[Transition]:
         """It was never better, because of the host. A job without calls or steps may have nothing to do."""
         span = self._past.long
-        if self._episodes or span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
+        if self.episodes or span.now.now_ns - span.then.now_ns < CHRONIC_NS or not (span.calls or span.steps):
             return []
         if span.lost_of_all_ns() < CHRONIC_SHARE * span.wall_ns:
             return []
-        found = verdict.find(span, self._past.usual, waited(span), is_chronic=True)
+        found = findings.find(span, self._past.usual, waited(span), is_chronic=True)
         reason = verdict.judge(found)
         if reason is None or found.lost.get(reason.cause, 0.0) < CHRONIC_SHARE:
             return []
         if not span.steps and reason.cause in verdict.OF_OTHERS:
             return []  # a server that waits for requests looks like this
         return [self._open(span, found, reason, None, is_chronic=True)]
-
-    def _is_stuck(self, seen: ProcessState) -> bool:
-        """Whether no step has ended for two ticks in a job that makes many: states of threads are accounted when they end."""
-        if not self.has_rhythm or not (self._cusum.is_alarm or self._episodes):
-            return False
-        before = self._past.since(seen.now_ns - STUCK_NS)
-        return before.progress.steps == seen.progress.steps and self._past.pace_ns * 2 < STUCK_NS
 
     # ---- chains
 
@@ -265,8 +267,8 @@ class Detector:
         chain = summary.opened(
             self._new_id(), self._process, span, found, reason, usual_step_ns=usual_step_ns, is_chronic=is_chronic
         )
-        is_on_top = bool(self._episodes)
-        self._episodes.append(Episode(self._past, chain, span.then, before, is_on_top=is_on_top, rest_ns=rest_ns))
+        is_on_top = bool(self.episodes)
+        self.episodes.append(Episode(self._past, chain, span.then, before, is_on_top=is_on_top, rest_ns=rest_ns))
         self._cusum.reset()
         self._hitches.clear()
         self._past.baseline.restart(span.then.now_ns)
@@ -275,8 +277,8 @@ class Detector:
     def _follow(self, waited: Waited) -> list[Transition]:
         """Transitions of the open chains."""
         transitions: list[Transition] = []
-        for episode in list(self._episodes):
-            followed = episode.follow(waited, is_alone=len(self._episodes) == 1)
+        for episode in list(self.episodes):
+            followed = episode.follow(waited, is_alone=len(self.episodes) == 1)
             if followed is None:
                 continue
             if followed.change is Change.RESOLVED:
@@ -285,7 +287,7 @@ class Detector:
         return transitions
 
     def _close(self, episode: Episode, end: End | None) -> None:
-        self._episodes.remove(episode)
+        self.episodes.remove(episode)
         if end is End.CHANGED:
             self._past.baseline.adopt(is_fault=True)
         self._restart()

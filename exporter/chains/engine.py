@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
-from exporter.chains import verdict
+from exporter.chains import findings
 from exporter.chains.balance import Balance, Surplus
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, Change, Effect, End, Transition
@@ -108,21 +108,25 @@ class Engine:
         absent = {
             one.process: one
             for one in missing
-            if not verdict.has_no_cpu(self._detectors[one.process].since(one.since_ns))
+            if not findings.has_no_cpu(self._detectors[one.process].since(one.since_ns))
         }
         awaited = self._awaited()
         for number, observed in processes.items():
             detector, standstill = self._detectors[number], self._standstills[number]
-            is_explained = bool(detector.chains) or any(
+            is_explained = any(one.explains_standstill for one in detector.episodes) or any(
                 one.is_awaited_by(number, observed.collectives) for one in missing
             )
             transitions += standstill.update(
-                detector.last, absent.get(number), detector.pace_ns, is_explained=is_explained
+                detector.last,
+                absent.get(number),
+                detector.pace_ns,
+                slow_step_ns=max((one.step_ns for one in detector.episodes), default=0),
+                is_explained=is_explained,
             )
             transitions += detector.update(
                 self._waited_by(number),
                 Readings(
-                    partial(self._spending, number),
+                    cache(partial(self._spending, number)),  # a verdict may ask twice
                     partial(self._device_side, number),
                     partial(self._slow_peer, number),
                 ),
@@ -241,7 +245,7 @@ class Engine:
         spending = partial(self._spending, number)
         cold = conditions.cold_start.update(now_ns, steps, spending, has_rhythm=detector.has_rhythm)
         if cold is not None and cold.is_much:
-            was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share)
+            was_cold = Wrong(Cause.COLD_START, cold.effect, cold.began_ns, cold.detail, cold.lost_share, cold.lost_ns)
             transitions += self._at_once(number, was_cold, now_ns, End.RECOVERED)
         change = detector.lasting_change()
         if change is not None:
@@ -269,5 +273,6 @@ class Engine:
             lost_share=wrong.lost_share,
             contribution=1.0,
             detail=wrong.detail,
+            lost_ns=wrong.lost_ns,
         )
         return Transition(Change.OPENED, chain)

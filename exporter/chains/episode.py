@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from exporter.causes import HOST_CAUSES
-from exporter.chains import change_point, summary, verdict
+from exporter.chains import change_point, findings, summary, verdict
 from exporter.chains.chain import Chain, Change, End, Severity, Transition
+from exporter.chains.findings import Findings
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.span_buffer import SpanBuffer
 from exporter.chains.thresholds import (
@@ -24,7 +25,7 @@ from exporter.chains.thresholds import (
     WINDOW_NS,
     WORSE_NS,
 )
-from exporter.chains.verdict import OF_THE_JOB, Findings, Verdict
+from exporter.chains.verdict import OF_THE_JOB, Verdict
 from exporter.chains.window import Level
 
 Waited = Callable[[Span], Mapping[str, int]]
@@ -57,6 +58,19 @@ class Episode:
         self._worst = Span(began, past.last)  # from its onset or its last escalation, while it stays as severe
         self._calm_since_ns = 0
 
+    @property
+    def explains_standstill(self) -> bool:
+        """Whether its cause may keep the job from ending any step: the host or another rank may, while causes of the job and its
+        GPU were found in steps that ended.
+        """
+        return self.chain.cause not in OF_THE_JOB
+
+    @property
+    def step_ns(self) -> int:
+        """Mean length of the steps that have ended since its onset; 0 without any."""
+        span = Span(self._began, self._past.last)
+        return span.steps_ns // max(span.steps, 1)
+
     def follow(self, waited: Waited, *, is_alone: bool) -> Transition | None:
         """Update at a tick. is_alone: no other chain of the process is open."""
         past, chain, now_ns = self._past, self.chain, self._past.last.now_ns
@@ -77,7 +91,7 @@ class Episode:
         return self.chain.resolved(resolved_ns, end)
 
     def _find(self, span: Span, waited: Waited) -> Findings:
-        return verdict.find(span, self._past.usual, waited(span), self._before, is_chronic=self.chain.is_chronic)
+        return findings.find(span, self._past.usual, waited(span), self._before, is_chronic=self.chain.is_chronic)
 
     def _is_calm(self, recent: Span, waited: Waited, *, is_alone: bool) -> bool:
         """Whether it is over, or has another cause by now."""
@@ -90,11 +104,11 @@ class Episode:
         if self.chain.cause in HOST_CAUSES and (self._is_on_top or not is_alone):
             # By its own cause alone: other chains may have opened or ended since, and have changed the pace.
             slower = min(found.pace / worst.pace, 1.0) if worst.pace > 0 else 1.0
-            least = FADED_SHARE * slower * verdict.part_of(self.chain.cause, worst)
-            return verdict.part_of(self.chain.cause, found) < least
+            least = FADED_SHARE * slower * findings.part_of(self.chain.cause, worst)
+            return findings.part_of(self.chain.cause, found) < least
         if recent.late_beyond(self._late_before) < FADED_SHARE * self._worst.late_beyond(self._late_before):
             return True
-        return is_alone and verdict.part_of(self.chain.cause, found) < OVER_SHARE * found.total
+        return is_alone and findings.part_of(self.chain.cause, found) < OVER_SHARE * found.total
 
     def _extend(self, whole: Span) -> Span:
         """The episode up to now. While earlier samples are kept, its onset may be found more exactly than when it was opened."""
@@ -129,7 +143,7 @@ class Episode:
             chain,
             began_ns=whole.then.now_ns,
             updated_ns=whole.now.now_ns,
-            lost_ns=summary.lost_ns(whole, chain.cause),
+            lost_ns=summary.lost_ns(whole, chain.cause, summary.lost_share(found, chain.cause, chain.contribution)),
         )
         return Transition(Change.ESCALATED, self.chain) if chain.severity > before.severity else None
 
@@ -171,7 +185,7 @@ class Episode:
             contribution=reason.contribution,
             shares=summary.parts_of_whole(reason.cause, reason.shares),
             culprits=summary.culprits(whole, reason.cause),
-            lost_ns=summary.lost_ns(whole, reason.cause),
+            lost_ns=summary.lost_ns(whole, reason.cause, lost_share),
             detail="",
         )
         return Transition(Change.ESCALATED, self.chain)

@@ -55,7 +55,7 @@ class ChainEvent:
     duration_ns: from the begin of the chain to its end, or to this event; measured by CLOCK_MONOTONIC.
     identity: None until the labels of the process are known. tgid: 0 if the process is not in the exporter's pid namespace.
     start_ticks, culprit_start_ticks: when these processes were started, in clock ticks since boot, as in /proc/PID/stat; 0 if not
-    known, as in events of older versions. Ids are reused: a process is its id and its start.
+    known, as in events of older versions; so is lost_ns 0 in those. Ids are reused: a process is its id and its start.
     evidence: lines of text, only of Change.EVIDENCE: where threads are stuck, and their callers.
     The other fields are those of Chain, ProcessContext and Remedy.
     """
@@ -87,6 +87,7 @@ class ChainEvent:
     detail: str = ""
     start_ticks: int = 0
     culprit_start_ticks: tuple[int, ...] = ()
+    lost_ns: int = 0
 
     @classmethod
     def from_transition(
@@ -128,6 +129,7 @@ class ChainEvent:
             detail=chain.detail,
             start_ticks=context.start_ticks,
             culprit_start_ticks=context.culprit_start_ticks,
+            lost_ns=chain.lost_ns,
         )
 
     @property
@@ -167,6 +169,7 @@ class ChainEvent:
             "peer": self.peer,
             "detail": self.detail,
             "lost_share": f"{self.lost_share:.3f}",
+            "lost_seconds": f"{seconds(self.lost_ns):.2f}" if self.lost_ns else "",
             "contribution": f"{self.contribution:.3f}",
             "open_seconds": f"{seconds(self.duration_ns):.2f}",
             "end": self.end.value if self.end else "",
@@ -214,6 +217,7 @@ class ChainEvent:
             detail=untrusted.text(known.get("detail", ""), untrusted.LINE_CHARACTERS),
             start_ticks=untrusted.count(known.get("start_ticks", 0)),
             culprit_start_ticks=untrusted.counts(known.get("culprit_start_ticks", ()), _PROCESSES_MAX),
+            lost_ns=untrusted.count(known.get("lost_ns", 0), TIME_NS_MAX),
         )
 
 

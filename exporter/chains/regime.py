@@ -31,7 +31,7 @@ class Regime:
 
     began_ns: CLOCK_MONOTONIC of its first window; 0 before. late: mean share of a second by which steps are longer than their
     median: 0 for a steady job, more for one that pauses now and then. spread: standard deviation of that share. wander: the
-    same of stretches of ten seconds, over ten minutes; 0 while little is known.
+    same of stretches of ten seconds, over ten minutes; 0 while little is known. lag: mean share for which other ranks waited.
     """
 
     def __init__(self, windows: Iterable[BaselineWindow] = (), *, is_fault: bool = False) -> None:
@@ -45,6 +45,7 @@ class Regime:
         self.late = 0.0
         self.spread = 0.0
         self.calls_spread = 0.0
+        self.lag = 0.0
         self.wander = 0.0
         self._recorded: list[float] = []  # lengths of a step that are not part of _stretches yet
         self._stretches: list[float] = []
@@ -82,7 +83,9 @@ class Regime:
     @property
     def level(self) -> Level:
         """The same, for comparison with a time."""
-        return Level(self.late, self.lost, self.lost_of_all, self.calls_per_step, self.spread, self.calls_spread)
+        return Level(
+            self.late, self.lost, self.lost_of_all, self.calls_per_step, self.spread, self.calls_spread, self.lag
+        )
 
     def is_faster(self, window: BaselineWindow) -> bool:
         """Whether a window is faster by so much that it belongs to another regime."""
@@ -108,6 +111,7 @@ class Regime:
         causes = {cause for window in windows for cause in window.lost}
         self.lost = {cause: median(window.lost.get(cause, 0.0) for window in windows) for cause in causes}
         self.lost_of_all = median(window.lost_of_all for window in windows)
+        self.lag = mean(window.lag for window in windows)
         late = [1 - self.step_ns / window.step_ns for window in stepped]
         self.late = mean(late)
         self.spread = deviation(late or [window.lost_of_all for window in windows])

@@ -18,6 +18,7 @@ from exporter.chains.thresholds import (
     JUDGED_MOMENTS,
     JUDGED_NS,
     SPREADS_ALLOWED,
+    STUCK_NS,
     UNSTEADY_ABOVE,
     UNSTEADY_BELOW,
     VARIED,
@@ -188,6 +189,16 @@ class SpanBuffer:
         whole = span.late_share - late_before
         parts = (part.late_share - late_before for part in (self.tick, Span(middle, span.now)))
         return whole > 0 and all(UNSTEADY_BELOW <= part / whole <= UNSTEADY_ABOVE for part in parts)
+
+    def goes_on(self, span: Span, late_before: float) -> bool:
+        """Whether the job still works, and loses as much as over the whole span: one that waits for its user does nothing."""
+        return self.tick.calls > 0 and self.is_steady(span, late_before)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no step has ended for two ticks in a job that makes many: states of threads are accounted when they end."""
+        before = self.since(self.last.now_ns - STUCK_NS)
+        return self.has_rhythm and before.progress.steps == self.last.progress.steps and self.pace_ns * 2 < STUCK_NS
 
     def onset(self, earliest: ProcessState, latest_ns: int, late_before: float) -> ProcessState:
         """The likeliest onset of what has been lost up to now, between these two, where late_before of the time was lost before.

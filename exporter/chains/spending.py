@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from exporter.accounting.progress import NO_PROGRESS
 from exporter.chains.chain import Effect
-from exporter.chains.span import ProcessState, Span
-from exporter.chains.thresholds import SPENDING_NS, STEPS_NEEDED
+from exporter.chains.span import LATE_MAX, ProcessState, Span
+from exporter.chains.thresholds import EVIDENT_STEPS, MAIN_SHARE, PHASE_CHANGE, SPENDING_NS, STEPS_NEEDED
 
 
 class Spending(NamedTuple):
@@ -21,7 +21,8 @@ class Spending(NamedTuple):
     capture_ns: in graph captures, with the calls made within them, and in instantiating graphs. link_ns: what the link to the GPU
     takes for all that was copied over it; 0 if its speed is unknown. computing_ns, sleeping_ns: of threads that give the GPU
     work, outside of calls: on a CPU, and asleep for a time-out or a child, of which lost time shows nothing while another thread
-    gives the GPU work.
+    gives the GPU work. kernels: how many the GPU was given, in graphs or not; 0 if launches are not seen. copied_bytes: to the
+    GPU.
     """
 
     calls_ns: Mapping[Effect, int] = {}
@@ -30,6 +31,8 @@ class Spending(NamedTuple):
     link_ns: int = 0
     computing_ns: int = 0
     sleeping_ns: int = 0
+    kernels: int = 0
+    copied_bytes: int = 0
 
 
 class Spent(NamedTuple):
@@ -42,7 +45,8 @@ class Spent(NamedTuple):
 class Grown(NamedTuple):
     """Beyond the baseline, as shares of wall time. link: share of the time that the link was busy, the baseline included.
 
-    usual_computing, usual_sleeping: the baseline itself.
+    usual_computing, usual_sleeping: the baseline itself. kernels, copied: of a step, relative to the baseline; None where it has
+    none. copied: bytes to the GPU.
     """
 
     calls: Mapping[Effect, float] = {}
@@ -53,6 +57,28 @@ class Grown(NamedTuple):
     sleeping: float = 0.0
     usual_computing: float = 0.0
     usual_sleeping: float = 0.0
+    kernels: float | None = None
+    copied: float | None = None
+
+    @property
+    def is_same_work(self) -> bool:
+        """Whether the GPU is given as many kernels in a step as before, whatever calls are made besides."""
+        return self.kernels is not None and abs(self.kernels - 1.0) <= PHASE_CHANGE
+
+    def is_same_step(self, steps: int) -> bool:
+        """Whether the GPU is given the same kernels and as much data in a step as before, whatever calls are made besides: a job
+        that polls asks more often in steps that take longer. steps: that were seen, of which one may be counted in part.
+        """
+        allowed = PHASE_CHANGE + 1 / max(steps, 1)
+        return all(part is not None and abs(part - 1.0) <= allowed for part in (self.kernels, self.copied))
+
+    def explains(self, slower: float) -> bool:
+        """Whether more data explains half of what the same work takes longer: another batch size. Where sizes differ from step to
+        step, that is all that shows it. slower: as in Findings.
+        """
+        more = (self.copied or 1.0) - 1.0
+        least = max(PHASE_CHANGE, MAIN_SHARE * slower / (1.0 - min(slower, LATE_MAX)))
+        return self.is_same_work and more >= least
 
     @property
     def effect(self) -> Effect:
@@ -75,8 +101,12 @@ class SpentBefore:
             self._older, self._newer = self._newer, Spent(seen, read())
 
     def alarm(self, seen: ProcessState, read: Callable[[], Spending]) -> None:
-        """Something may be wrong since this tick or an earlier one."""
+        """Something may be wrong since this tick or an earlier one: there is an alarm, or half of what it takes."""
         self._alarm = self._alarm or Spent(seen, read())
+
+    def is_measured(self, seen: ProcessState) -> bool:
+        """Whether enough steps have ended since the alarm: where it comes long after the onset, a verdict may be due at once."""
+        return self._alarm is not None and Span(self._alarm.at, seen).steps >= EVIDENT_STEPS
 
     def restart(self) -> None:
         """What was spent until now is no baseline."""
@@ -120,4 +150,18 @@ def grown(first: Spent, before: Spent, now: Spent) -> Grown:
         part(begun.sleeping_ns, then.sleeping_ns, spending.sleeping_ns),
         usual_part(begun.computing_ns, then.computing_ns),
         usual_part(begun.sleeping_ns, then.sleeping_ns),
+        _relative(_of_step(begun.kernels, then.kernels, usual), _of_step(then.kernels, spending.kernels, span)),
+        _relative(
+            _of_step(begun.copied_bytes, then.copied_bytes, usual),
+            _of_step(then.copied_bytes, spending.copied_bytes, span),
+        ),
     )
+
+
+def _of_step(then: int, now: int, span: Span) -> float:
+    return (now - then) / max(span.steps_made, 1.0)
+
+
+def _relative(usual: float, now: float) -> float | None:
+    """None where nothing is usual."""
+    return now / usual if usual else None

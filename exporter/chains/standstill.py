@@ -46,17 +46,18 @@ class Standstill:
         return [self._chain] if self._chain else []
 
     def update(
-        self, seen: ProcessState, missing: Missing | None, pace_ns: int, *, is_explained: bool
+        self, seen: ProcessState, missing: Missing | None, pace_ns: int, *, slow_step_ns: int = 0, is_explained: bool
     ) -> list[Transition]:
         """Update at a tick. missing: a collective that this process has not entered. pace_ns: length of a step, 0 if unknown.
 
-        is_explained: it has an open chain for slow steps, or waits for another rank of this node.
+        slow_step_ns: length of its steps while chains are open, 0 without one. is_explained: a cause of an open chain may keep it
+        from making any step, or it waits for another rank of this node.
         """
         progress = (seen.progress.steps, seen.progress.kernels)
         if progress != self._progress:
             self._progress, self._since_ns = progress, seen.now_ns
         for_ns = seen.now_ns - self._since_ns
-        is_long = bool(pace_ns) and for_ns >= max(STALLED_NS, STALLED_STEPS * pace_ns)
+        is_long = bool(pace_ns) and for_ns >= max(STALLED_NS, STALLED_STEPS * max(pace_ns, slow_step_ns))
         is_hang = missing is not None and _is_hang(missing, seen.now_ns, pace_ns)
         self.needs_threads = is_long
         self.is_in_doubt = is_hang or self._chain is not None or _is_late(missing, seen, self._since_ns, pace_ns)
@@ -75,21 +76,20 @@ class Standstill:
 
     def end(self, now_ns: int) -> list[Transition]:
         """Resolve the open chain: the process has ended."""
-        return [self._chain.resolved(now_ns, End.JOB_ENDED)] if self._chain else []
+        return [_lasting(self._chain, now_ns).resolved(now_ns, End.JOB_ENDED)] if self._chain else []
 
     def _hang(self, missing: Missing, seen: ProcessState, pace_ns: int) -> list[Transition]:
         if self._chain is None:
             effect = Effect.COLLECTIVE
             return [self._open(Cause.NCCL_HANG, effect, missing.since_ns, seen, pace_ns, peer=str(missing.rank))]
         if self._chain.cause is Cause.NCCL_HANG:
-            self._chain = replace(self._chain, updated_ns=seen.now_ns)
+            self._chain = _lasting(self._chain, seen.now_ns)
             return []
         self._chain = replace(
-            self._chain,
+            _lasting(self._chain, seen.now_ns),
             cause=Cause.NCCL_HANG,
             effect=Effect.COLLECTIVE,
             severity=Severity.CRITICAL,
-            updated_ns=seen.now_ns,
             peer=str(missing.rank),
         )
         return [Transition(Change.ESCALATED, self._chain)]
@@ -97,12 +97,10 @@ class Standstill:
     def _go_on(self, seen: ProcessState, for_ns: int, *, is_long: bool) -> list[Transition]:
         assert self._chain is not None  # noqa: S101 - it is open
         if self._chain.cause is Cause.NCCL_HANG or not is_long:
-            resolved, self._chain = (
-                self._chain.resolved(max(self._since_ns, self._chain.opened_ns), End.RECOVERED),
-                None,
-            )
+            until_ns = max(self._since_ns, self._chain.opened_ns)
+            resolved, self._chain = _lasting(self._chain, until_ns).resolved(until_ns, End.RECOVERED), None
             return [resolved]
-        self._chain = replace(self._chain, updated_ns=seen.now_ns)
+        self._chain = _lasting(self._chain, seen.now_ns)
         if for_ns < STALLED_CRITICAL_NS or self._chain.severity is Severity.CRITICAL:
             return []
         self._chain = replace(self._chain, severity=Severity.CRITICAL)
@@ -134,8 +132,14 @@ class Standstill:
             contribution=1.0,
             peer=peer,
             detail=detail,
+            lost_ns=seen.now_ns - began_ns,
         )
         return Transition(Change.OPENED, self._chain)
+
+
+def _lasting(chain: Chain, now_ns: int) -> Chain:
+    """The chain up to a moment: all time since its onset is lost."""
+    return replace(chain, updated_ns=max(now_ns, chain.updated_ns), lost_ns=now_ns - chain.began_ns)
 
 
 def _is_hang(missing: Missing, now_ns: int, pace_ns: int) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exporter.accounting.culprits import NO_CULPRIT
-from exporter.causes import HOST_CAUSES, Cause, largest_first
+from exporter.causes import HOST_CAUSES, LOST_TIME_CAUSES, Cause, largest_first
 from exporter.chains.chain import Chain, Severity
+from exporter.chains.findings import Findings
 from exporter.chains.span import Span
-from exporter.chains.verdict import Findings, Verdict, severity_of
+from exporter.chains.verdict import Verdict, severity_of
 
 _KEPT_CULPRITS = 5
 _LEAST_SHARE = 0.2  # share of a cause's time that programs must have to be named as culprits
@@ -38,15 +39,16 @@ def opened(
         peer=reason.peer,
         detail=reason.detail,
         is_chronic=is_chronic,
-        lost_ns=lost_ns(span, reason.cause),
+        lost_ns=lost_ns(span, reason.cause, share),
     )
 
 
 def lost_share(found: Findings, cause: Cause, contribution: float) -> float:
-    """Share of wall time lost to the cause. contribution: its share of what the host lost, or, where the host is not the reason,
-    of what steps took longer.
+    """Share of wall time lost to the cause.
+
+    contribution: its share of what steps took longer, as of a Verdict, or of what the host lost where that is more.
     """
-    whole = found.lost_of_all if cause in HOST_CAUSES else found.total
+    whole = max(found.total, found.lost_of_all if cause in HOST_CAUSES else 0.0)
     return min(max(whole, 0.0), 1.0) * min(contribution, 1.0)
 
 
@@ -69,8 +71,10 @@ def slowdown(found: Findings) -> float | None:
     return max(1.0 / (1.0 - found.slower) - 1.0, 0.0)
 
 
-def lost_ns(span: Span, cause: Cause) -> int:
-    """Lost to this cause, the baseline included."""
+def lost_ns(span: Span, cause: Cause, share: float) -> int:
+    """Lost to this cause: as it was charged, the baseline included; where nothing is charged to it, this share of the time."""
+    if cause not in LOST_TIME_CAUSES:
+        return round(share * span.wall_ns)
     return sum(ns for (lost_to, _), ns in span.lost_ns().items() if lost_to is cause)
 
 

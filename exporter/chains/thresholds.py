@@ -125,6 +125,11 @@ EVIDENT_STEPS = 4
 """The job's own work and its GPU's state are measured, not inferred, so they are reported sooner. Yet a second or two in which a
 job captures new shapes is no fault."""
 
+CLEAR_NS = 5 * NANOSECONDS // 4
+CLEAR_STEPS = 16
+"""Or after half of that time, where so many steps show it, and it explains half of the excess: a job that captures new shapes
+makes a few long steps. CPU culprits, which are read once a second, are known by then or still undecided."""
+
 THROTTLED_SHARE = 0.3
 """Share of time, more than before, that the GPU's clocks are held down; sampled once a second, for episodes of three and more."""
 

@@ -18,7 +18,7 @@ _DEVIATION_OF_MEDIAN = 1.4826
 
 class BaselineWindow(NamedTuple):
     """step_ns, calls_per_step: 0 where no step ended. lost: shares of the wall time. late: share of it by which the job was
-    slower than its baseline at that time; 0 without a baseline.
+    slower than its baseline at that time; 0 without a baseline. lag: share of it for which other ranks waited for this one.
     """
 
     ended_ns: int
@@ -29,10 +29,11 @@ class BaselineWindow(NamedTuple):
     lost: Mapping[Cause, float]
     lost_of_all: float
     late: float = 0.0
+    lag: float = 0.0
 
 
 class Level(NamedTuple):
-    """How slow a job is over a while, and what it loses. late, lost: shares of the wall time; spread: standard deviation of
+    """How slow a job is over a while, and what it loses. late, lost, lag: shares of the wall time; spread: standard deviation of
     `late` from window to window; calls_spread: of the calls per step, as a share of them.
     """
 
@@ -42,6 +43,7 @@ class Level(NamedTuple):
     calls_per_step: float = 0.0
     spread: float = 0.0
     calls_spread: float = 0.0
+    lag: float = 0.0
 
 
 def window_of(span: Span) -> BaselineWindow:
@@ -55,6 +57,7 @@ def window_of(span: Span) -> BaselineWindow:
         lost_shares(span),
         span.lost_of_all_ns() / span.wall_ns,
         span.late_share,
+        span.lag_ns() / span.wall_ns,
     )
 
 
@@ -71,6 +74,7 @@ def level_of(windows: Sequence[BaselineWindow]) -> Level:
         median(calls),
         deviation(window.late for window in windows),
         relative_deviation(calls),
+        sum(window.lag * window.wall_ns for window in windows) / wall_ns,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from exporter.checks import bcc, gpu, kernel, libraries, outputs, privileges, programs
+from exporter.checks import bcc, gpu, kernel, libraries, outputs, privileges, programs, python, ras
 from exporter.checks.check import Check
 from exporter.config import Config
 
@@ -17,7 +17,9 @@ CHECKS: tuple[Callable[[Config], Iterable[Check]], ...] = (
     programs.check,
     gpu.check,
     libraries.check,
+    python.check,
     bcc.check,
+    ras.check,
     outputs.check,
 )
 

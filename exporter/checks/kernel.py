@@ -8,16 +8,17 @@ from pathlib import Path
 
 from exporter.checks.check import Check, CheckState
 from exporter.config import Config
-from exporter.kernel import loader
+from exporter.kernel import loader, refusals
 
 OLDEST = (5, 15)  # bpf_get_attach_cookie() of a uprobe, task storage
 OLDEST_TESTED = (6, 1)  # see tests/kernels
 
 
 def check(_config: Config) -> Iterator[Check]:
-    """Kernel, BTF."""
+    """Kernel, BTF, lockdown."""
     yield version(platform.release(), platform.machine())
     yield btf(loader.BTF)
+    yield from lockdown(refusals.lockdown_mode())
 
 
 def version(release: str, machine: str) -> Check:
@@ -35,6 +36,21 @@ def version(release: str, machine: str) -> Check:
 
 def btf(path: Path) -> Check:
     """Type information of the kernel, without which no program loads."""
-    if path.exists():
-        return Check("BTF", CheckState.OK, f"{path}, {path.stat().st_size:,} bytes")
+    try:
+        with path.open("rb"):
+            return Check("BTF", CheckState.OK, f"{path}, {path.stat().st_size:,} bytes")
+    except PermissionError as error:
+        remedy = "allow reading it: a security module forbids that (`dmesg`, `ausearch -m AVC`)"
+        return Check("BTF", CheckState.FAILED, f"cannot read {path}: {error.strerror}", remedy)
+    except OSError:
+        pass
     return Check("BTF", CheckState.FAILED, f"no {path}", "use a kernel built with CONFIG_DEBUG_INFO_BTF=y")
+
+
+def lockdown(mode: str) -> Iterator[Check]:
+    """Nothing without lockdown."""
+    if mode == refusals.CONFIDENTIALITY:
+        found = "confidentiality: the kernel loads no program that reads its memory"
+        yield Check("lockdown", CheckState.FAILED, found, "boot with lockdown=integrity, or without lockdown")
+    elif mode != "none":
+        yield Check("lockdown", CheckState.OK, f"{mode}: no limit for the exporter")

@@ -19,13 +19,18 @@ def check(config: Config) -> Iterator[Check]:
     """One for each file."""
     processes = Processes(config.procfs)
     unnamed = UnnamedLibraries(processes)
+    unreadable = seen = 0
     files: set[tuple[LibraryKind, int, int, bytes]] = set()
     for tgid in processes.tgids():
+        seen += 1
         try:
             mapped = unnamed.all_libraries(tgid)
             is_incomplete = has_driver(mapped) and not any(one.kind is LibraryKind.RUNTIME for one in mapped)
             comm = processes.comm(tgid) if is_incomplete else ""
-        except (ProcessGone, NotPossibleHere):
+        except ProcessGone:
+            continue
+        except NotPossibleHere:
+            unreadable += 1
             continue
         for library in mapped:
             file = (library.kind, library.mapping.device, library.mapping.inode, library.mapping.path)
@@ -34,7 +39,11 @@ def check(config: Config) -> Iterator[Check]:
                 yield _library(processes, tgid, library)
         if is_incomplete:
             yield _without_runtime(tgid, comm)
-    if not files:
+    if 2 * unreadable > seen:
+        found = f"/proc/PID/maps of {unreadable} of {seen} processes cannot be read (permission denied): they are not traced"
+        remedy = "run with CAP_SYS_PTRACE; if it does, a security module forbids it: see `dmesg`, `ausearch -m AVC`"
+        yield Check("libraries", CheckState.WARNING, found, remedy)
+    elif not files:
         found = "no process uses CUDA or NCCL at the moment"
         yield Check("libraries", CheckState.WARNING, found, "start a job: its libraries are found automatically")
 

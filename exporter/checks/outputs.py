@@ -78,17 +78,22 @@ def _receivers(config: Config) -> Iterator[Check]:
     if not config.otlp.receivers:
         yield Check("push", CheckState.OK, "no OTLP receiver is configured (--otlp.endpoint)")
         return
-    from exporter.output.otlp import chain_exporter, metric_exporter  # noqa: PLC0415 - 10 MiB that only a push needs
+    from exporter.output.otlp import metric_exporter, record_codecs  # noqa: PLC0415 - 10 MiB that only a push needs
 
     for receiver in config.otlp.receivers:
         result = metric_exporter.probe(receiver)
         yield _push(f"push {receiver.name}", receiver, result, _PUSH_REMEDY)
-        if result.is_retryable or "chains" not in config.collectors.enabled:
+        if result.is_retryable:
             continue  # a receiver that is down would be down for logs and traces, too
-        for signal, target in ((LOGS, receiver.logs), (TRACES, receiver.traces)):
+        with_chains = "chains" in config.collectors.enabled
+        for flag, signal, target in (
+            ("logs", LOGS, receiver.logs if with_chains else None),
+            ("traces", TRACES, receiver.traces if with_chains else None),
+            ("windows", LOGS, receiver.windows),
+        ):
             if target is not None:
-                remedy = f"set --otlp.{signal}=false if this receiver takes none"
-                yield _push(f"push {receiver.name} {signal}", target, chain_exporter.probe(target, signal), remedy)
+                remedy = f"set --otlp.{flag}=false if this receiver takes none"
+                yield _push(f"push {receiver.name} {flag}", target, record_codecs.probe(target, signal), remedy)
 
 
 def _push(name: str, target: Target, result: PushResult, remedy: str) -> Check:

@@ -88,6 +88,9 @@ def _programs(config: Config, *, with_returns: bool) -> Check:
         failed = {loader.subject_of(failure) for failure in kernel.failures}
         if failed and failed <= set(loader.OPTIONAL):
             costs = "; ".join(loader.OPTIONAL[subject] for subject in sorted(failed))
+            refused = next((one for one in kernel.failures.values() if one.remedy), None)
+            if refused is not None:
+                return Check(_PROGRAMS, CheckState.WARNING, f"{refused}: {costs}", refused.remedy)
             return Check(_PROGRAMS, CheckState.WARNING, f"this kernel lacks tracepoints: {costs}", "no action needed")
         if failed:
             reasons = "; ".join(f"{name}: {failure}" for name, failure in kernel.failures.items())

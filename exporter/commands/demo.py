@@ -18,7 +18,7 @@ from exporter.errors import BadInput
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.recorded import explain_recording
 from exporter.explain.rendering import rendered
-from exporter.explain.selection import Selection
+from exporter.history.selection import Selection
 from exporter.recording.file import read
 from exporter.terminal.appearance import columns
 from exporter.text.printable import printable

@@ -1,51 +1,70 @@
-"""`gpu-stall-exporter explain`: what stalled on this node recently, why, and what to do. Reads the history; needs no root."""
+"""`gpu-stall-exporter explain`: what stalled recently, why, and what to do, on this node or for the jobs of several nodes.
+
+Reads the history, or asks the servers of nodes; needs no root.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from dataclasses import replace
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
-from exporter.config import command_line, parsers
-from exporter.config.setting import Given, parsed
-from exporter.config.storage import HISTORY_PATH
+from exporter.config import fleet_flags, recorded_flags
+from exporter.config.fleet_flags import FleetFlags
+from exporter.config.moment import past_unix_ns
+from exporter.config.setting import parsed
 from exporter.config.web import DEFAULT_URL
 from exporter.confirm.intervention import PauseMethod
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
+from exporter.explain.comparison import compared
+from exporter.explain.comparison_text import comparison_document, comparison_lines
 from exporter.explain.explanation import Explanation
-from exporter.explain.recorded import explain_recording
 from exporter.explain.rendering import rendered
-from exporter.explain.selection import Selection
 from exporter.explain.stored import explain_stored, open_chain
+from exporter.fleet.asking import ask
+from exporter.fleet.exchange import NodeRequest
+from exporter.fleet.failure import SOME_FAILED
+from exporter.fleet.fleet_document import document
+from exporter.fleet.fleet_explanation import explained_fleet, price_of
+from exporter.fleet.fleet_text import TEXT_INDENT, lines
+from exporter.fleet.node_ranks import RANKS_PATH
+from exporter.fleet.rank_report import decoded
+from exporter.fleet.target import target_of
+from exporter.history.selection import Selection
 from exporter.host.cgroup_paths import CgroupPaths
 from exporter.host.processes import Processes
 from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE
 from exporter.recording.file import read
+from exporter.rules.cost import read as read_rates
 from exporter.scrape.http_get import parse_target
 from exporter.terminal.appearance import columns
+from exporter.terminal.suggestion import suggest
+from exporter.text.figures import duration, time_of_day
+from exporter.text.shell import shell_word
+from exporter.text.wrapping import wrapped
 
 if TYPE_CHECKING:
     from exporter.confirm.experiment import Plan
 
-HISTORY = replace(HISTORY_PATH, parse=parsers.any_path, help="history written by `run`")
+_OF_ONE_NODE: Final = ("recording", "at", "compare", "workload", "per_process", "confirm", recorded_flags.HISTORY.flag)
+"""Flags about the history of one node."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--since", default="5m", metavar="DURATION", help="how far to look back [5m]")
+    recorded_flags.add_arguments(parser)
     parser.add_argument(
-        "--workload",
-        default="",
-        metavar="SELECTOR",
-        help="a rank, the prefix of a container or pod, or KEY=VALUE,… such as rank=3,node=gpu7",
+        "--at", metavar="TIME", help="what was known then: 14:02, 2027-01-15T14:02:11Z, or 90m for 90 minutes ago [now]"
+    )
+    parser.add_argument(
+        "--compare", metavar="TIME", help="what differs from the time span of the same length that ended then"
     )
     parser.add_argument("--per-process", action="store_true", help="add a table of processes")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format [text]")
-    parser.add_argument(
-        "--recording", metavar="FILE", help="explain a recording instead of the history; --since is ignored"
-    )
     parser.add_argument(
         "--confirm",
         metavar="CHAIN",
@@ -58,27 +77,108 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="skip the prompt of --confirm")
     parser.add_argument(
+        "--rates", metavar="FILE", help="with --nodes: TOML file with GPU prices, for the cost in dollars"
+    )
+    fleet_flags.add_arguments(parser)
+    parser.add_argument(
         "--url", default=DEFAULT_URL, metavar="URL", help=f"metrics of the exporter, for --confirm [{DEFAULT_URL}]"
     )
-    command_line.add_arguments(parser, [HISTORY])
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 0, whatever was found."""
+    """Returns 0, whatever was found; 4 if some of several nodes have failed."""
+    _refuse_combinations(arguments)
+    if (flags := fleet_flags.fleet_flags(arguments, os.environ)) is not None:
+        return _explain_nodes(flags, arguments)
+    if arguments.rates is not None:
+        raise BadInput("--rates without --nodes", remedy="`gpu-stall-exporter rates` makes rules of prices")
     if arguments.recording is not None:
         _print(_explain_recording(Path(arguments.recording), arguments.workload), arguments)
+        suggest(f"export {shell_word(f'--recording={arguments.recording}')}")
         return 0
-    path: Path = Given(command_line.texts(vars(arguments), [HISTORY]), os.environ).value(HISTORY)
+    path = recorded_flags.history_path(arguments, os.environ)
     if arguments.confirm is not None:
         _confirm(path, arguments)
         return 0
-    since_seconds = parsed(parsers.duration, arguments.since, arguments.sources["since"])
+    since_seconds = recorded_flags.since_seconds(arguments)
+    at_unix_ns = _moment("at", arguments)
+    if (compared_unix_ns := _moment("compare", arguments)) is not None:
+        _compare(path, since_seconds, at_unix_ns, compared_unix_ns, arguments)
+        return 0
     with_operations = arguments.per_process or arguments.format == "json"
-    _print(explain_stored(path, since_seconds, arguments.workload, with_operations=with_operations), arguments)
+    found = explain_stored(
+        path, since_seconds, arguments.workload, with_operations=with_operations, at_unix_ns=at_unix_ns
+    )
+    if at_unix_ns is not None and arguments.format == "text":
+        print(_as_of(at_unix_ns))
+    _print(found, arguments)
+    name = "worst-chains" if found.chains else "slow-ranks"
+    suggest(f"query --name={name}{recorded_flags.for_same_history(path)}")
     return 0
 
 
+def _refuse_combinations(arguments: argparse.Namespace) -> None:
+    for flag in ("recording", "confirm"):
+        for other in ("at", "compare"):
+            if getattr(arguments, flag) is not None and getattr(arguments, other):
+                raise BadInput(f"--{other} cannot be combined with --{flag}")
+
+
+def _explain_nodes(flags: FleetFlags, arguments: argparse.Namespace) -> int:
+    for flag in _OF_ONE_NODE:
+        if vars(arguments)[flag]:
+            shown = arguments.sources.get(flag, f"--{flag}")
+            raise flags.refusal_of(shown, "use it on the node itself")
+    since_seconds = recorded_flags.since_seconds(arguments)
+    usd_per_hour = None if arguments.rates is None else price_of(read_rates(Path(arguments.rates)))
+    target = target_of(flags, os.environ)
+    request = NodeRequest(f"{RANKS_PATH}?{urlencode({'since': arguments.since})}")
+    answers = ask(target.nodes, target.asked(request)._replace(compares_clocks=True), decoded)
+    found = explained_fleet(answers, since_seconds, usd_per_hour)
+    if flags.is_all_required and not found.is_complete:
+        found = found.without_answers()
+    if arguments.format == "json":
+        print(json.dumps(document(found), indent=2))
+    else:
+        print("\n".join(part for line in lines(found) for part in wrapped(line, columns(), TEXT_INDENT)))
+    return 0 if found.is_complete else SOME_FAILED
+
+
+def _moment(flag: str, arguments: argparse.Namespace) -> int | None:
+    text = getattr(arguments, flag)
+    return int(parsed(past_unix_ns, text, arguments.sources[flag])) if text else None
+
+
+def _compare(
+    path: Path, since_seconds: float, at_unix_ns: int | None, compared_unix_ns: int, arguments: argparse.Namespace
+) -> None:
+    later = explain_stored(path, since_seconds, arguments.workload, with_operations=True, at_unix_ns=at_unix_ns)
+    earlier = explain_stored(
+        path,
+        since_seconds,
+        arguments.workload,
+        with_operations=True,
+        at_unix_ns=compared_unix_ns,
+        may_be_empty=True,  # a workload that is new
+    )
+    comparison = compared(earlier, later)
+    if arguments.format == "json":
+        print(json.dumps(comparison_document(comparison), indent=2))
+    else:
+        print("\n".join(comparison_lines(comparison)))
+    same = recorded_flags.for_same_history(path)
+    suggest(f"explain --since={shell_word(arguments.since)} --per-process{same}")
+
+
+def _as_of(at_unix_ns: int) -> str:
+    now_unix_ns = time.time_ns()
+    return f"As of {time_of_day(at_unix_ns, now_unix_ns, None)}, {duration(now_unix_ns - at_unix_ns)} ago:"
+
+
 def _explain_recording(path: Path, workload: str) -> Explanation:
+    # Imports the pipeline, which takes time that the other uses of the command save.
+    from exporter.explain.recorded import explain_recording  # noqa: PLC0415
+
     try:
         return explain_recording(read(path), Selection.of(workload)).explanation
     except ValueError as error:

@@ -21,6 +21,7 @@ from exporter.config.orchestrator import OrchestratorSettings
 from exporter.config.otlp import OtlpSettings
 from exporter.config.probes import ProbeSettings
 from exporter.config.setting import Given, Setting, group, setting, settings_of
+from exporter.config.stacks import StackSettings
 from exporter.config.storage import HistorySettings, RecordingSettings, SeriesSettings
 from exporter.config.web import WebSettings
 from exporter.errors import BadInput
@@ -48,6 +49,7 @@ class Config:
     )
     probes: ProbeSettings = group(ProbeSettings)
     collectors: CollectorSettings = group(CollectorSettings)
+    stacks: StackSettings = group(StackSettings)
     tick_interval_seconds: float = setting(
         "tick.interval",
         "250ms",
@@ -65,6 +67,9 @@ class Config:
         parsers.key_file,
         "FILE",
         "secret in hashes of communicators, 16 bytes or more, equal on all nodes",
+    )
+    with_ras: bool = setting(
+        "nccl.ras", "false", parsers.switch, "BOOL", "query NCCL's RAS socket of a hung or slow job for missing ranks"
     )
     procfs: Path = setting("path.procfs", "/proc", parsers.existing_dir, "DIR", "mount point of procfs")
     orchestrator: OrchestratorSettings = group(OrchestratorSettings)

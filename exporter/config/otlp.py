@@ -59,13 +59,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver(Target):
-    """The target of the metrics, and those of logs and traces: None if the receiver does not get them."""
+    """The target of the metrics, and those of logs, traces and windows: None if the receiver does not get them."""
 
     interval_seconds: float
     temporality: Temporality
     histograms: HistogramForm
     logs: Target | None
     traces: Target | None
+    windows: Target | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,14 @@ class ReceiverSettings:
         "BOOL",
         "push a span for each resolved chain",
         also={"OTEL_TRACES_EXPORTER": parse.names_otlp},
+        is_reloadable=True,
+    )
+    windows: bool = setting(
+        "otlp.windows",
+        "false",
+        switch,
+        "BOOL",
+        "push a log record of what each process did, every ten seconds",
         is_reloadable=True,
     )
     protocol: OtlpProtocol = setting(
@@ -288,6 +297,7 @@ def _receiver(receiver_name: str, given: Given) -> Receiver | None:
         histograms=settings.histograms,
         logs=_target_of(LOGS, metrics, given) if settings.logs else None,
         traces=_target_of(TRACES, metrics, given) if settings.traces else None,
+        windows=_target_of(LOGS, metrics, given) if settings.windows else None,
     )
 
 

@@ -13,6 +13,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_OTHER_PAGES = ("/healthz", "/readyz", "/-/reload", "/call-sites")
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.StrEnum)
@@ -69,9 +70,10 @@ def share(text: str) -> float:
 
 
 def path_of_url(text: str) -> str:
-    """The path of a page, other than those that are always there."""
-    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{1,200}", text) or text in ("/healthz", "/readyz", "/-/reload"):
-        raise ValueError("want a path such as /metrics, and none of /healthz, /readyz, /-/reload")
+    """The path of a page, other than those that are always there, and that beside it."""
+    is_other = text in _OTHER_PAGES or text.endswith(_OTHER_PAGES[-1])
+    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{1,200}", text) or is_other:
+        raise ValueError(f"want a path such as /metrics, and none of {', '.join(_OTHER_PAGES)}")
     return text
 
 
@@ -100,6 +102,15 @@ def size(text: str) -> int:
     size_bytes = int(match[1]) * _BYTES[match[2]] if match else 0
     if not _BYTES["MiB"] * 2 <= size_bytes <= _BYTES["GiB"] * 64:
         raise ValueError("want a size from 2MiB to 64GiB, such as 64MiB")
+    return size_bytes
+
+
+def store_size(text: str) -> int:
+    """`512GiB` -> bytes."""
+    match = re.fullmatch(r"([0-9]{1,9})(MiB|GiB|TiB)", text, re.ASCII)
+    size_bytes = int(match[1]) << {"MiB": 20, "GiB": 30, "TiB": 40}[match[2]] if match else 0
+    if not 512 << 20 <= size_bytes <= 1 << 50:
+        raise ValueError("want a size from 512MiB to 1024TiB, such as 64GiB")
     return size_bytes
 
 

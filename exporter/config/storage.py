@@ -44,12 +44,12 @@ class HistorySettings:
 
 
 HISTORY_PATH = declared(HistorySettings)["path"]
-"""Shared by `run` and `explain`."""
+"""Shared by `run` and the commands that read what it writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingSettings:
-    """directory: None for no recordings."""
+    """directory: None for no recordings. socket: None for none of single calls."""
 
     directory: Path | None = setting(
         "recording.directory",
@@ -58,3 +58,14 @@ class RecordingSettings:
         "DIR",
         "directory for recordings of chains, or none",
     )
+    socket: Path | None = setting(
+        "recording.socket",
+        "/var/lib/gpu-stall-exporter/record.sock",
+        path_or_none,
+        "FILE",
+        "socket for requests of `record`, or none",
+    )
+
+
+RECORDING_SOCKET = declared(RecordingSettings)["socket"]
+"""Shared by `run` and `record`."""

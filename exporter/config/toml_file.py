@@ -24,7 +24,7 @@ def texts(path: Path, settings: Iterable[Setting]) -> dict[str, tuple[str, str]]
     """Flag -> (text, where it stands). Raises BadInput."""
     known = {one.flag: one for one in settings}
     found = {}
-    for key, value in _flattened(_read(path), (), path):
+    for key, value in _flattened(document(path, "--config.file"), (), path):
         flag = key.removesuffix(f".{ENABLED}")
         if flag not in known and not otlp.is_receiver_key(flag):
             raise BadInput(f"--config.file: unknown key {key!r} in {path}", remedy="`run --help` lists all settings")
@@ -33,15 +33,16 @@ def texts(path: Path, settings: Iterable[Setting]) -> dict[str, tuple[str, str]]
     return found
 
 
-def _read(path: Path) -> dict[str, Any]:
+def document(path: Path, source: str) -> dict[str, Any]:
+    """A TOML file. source: the flag that names it, for messages. Raises BadInput."""
     try:
         return tomllib.loads(content.read(path, _FILE_BYTES_MAX, follow_links=True).decode())
     except OSError as error:
-        raise BadInput(f"--config.file: cannot read {path}: {error.strerror}") from None
+        raise BadInput(f"{source}: cannot read {path}: {error.strerror}") from None
     except RecursionError:
-        raise BadInput(f"--config.file: {path} is nested too deeply") from None
+        raise BadInput(f"{source}: {path} is nested too deeply") from None
     except ValueError as error:  # not TOML, not UTF-8, a number of too many digits
-        raise BadInput(f"--config.file: {path} is not TOML: {error}") from None
+        raise BadInput(f"{source}: {path} is not TOML: {error}") from None
 
 
 def _flattened(table: Mapping[str, Any], above: Sequence[str], path: Path) -> Iterator[tuple[str, Any]]:

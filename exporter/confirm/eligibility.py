@@ -61,11 +61,20 @@ class ProcessFacts:
 
 
 def read_facts(processes: Processes, tgid: int, resolve: Resolve = as_read) -> ProcessFacts:
-    """Raises ProcessGone, or NotPossibleHere without permission."""
+    """Raises ProcessGone, or NotPossibleHere without permission. No cgroups where the kernel has none."""
     stat = processes.stat(tgid)
-    cgroups = tuple(resolve(processes.cgroup(tgid)))
+    cgroups = tuple(resolve(_cgroup(processes, tgid)))
     ancestors = tuple(_ancestors(processes, stat.parent_tgid))
     return ProcessFacts(tgid, processes.comm(tgid), stat.start_time_ticks, ancestors, cgroups)
+
+
+def _cgroup(processes: Processes, tgid: int) -> str:
+    try:
+        return processes.cgroup(tgid)
+    except ProcessGone:  # or there is no such file, on a kernel without cgroups
+        if processes.is_alive(tgid):
+            return ""
+        raise
 
 
 def _ancestors(processes: Processes, tgid: int) -> Sequence[int]:
@@ -100,11 +109,15 @@ def reason_to_exclude(
 
 
 def _reason_in_cgroups(process: ProcessFacts, job: ProcessFacts, protected: Collection[ProcessFacts]) -> str:
-    if not process.cgroups or any(not _is_from_the_root(path) for path in process.cgroups):
+    if not process.cgroups:
+        return "it has no cgroup, so it may be a service of the machine"
+    if any(not _is_from_the_root(path) for path in process.cgroups):
         return (
             "its cgroup cannot be followed to the root of the hierarchy from here: run the command on the node itself"
         )
-    if set(process.cgroups) == set(job.cgroups) != {"/"}:
+    if set(process.cgroups) == {"/"}:
+        return "it is in the root cgroup, so it may be a service of the machine"
+    if set(process.cgroups) == set(job.cgroups):
         return "it is in the job's cgroup"
     if any(name in SYSTEM_CGROUPS for path in process.cgroups for name in path.split("/")):
         return "it is a system service"

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.causes import JOB_CAUSES, Cause
-from exporter.chains.chain import Change, End
+from exporter.chains.chain import End
 from exporter.chains.event import ChainEvent
+from exporter.history.recorded_chains import KnownState, RecordedChain, recorded_chains
 from exporter.history.run import RecordedEvent, Run
+from exporter.python.call_site import CallSite
+from exporter.ras.line import is_of_ras
 
 _FAILURES = frozenset((Cause.CRASH, Cause.OOM_KILLED, Cause.CUDA_OOM, Cause.NCCL_HANG, Cause.STALLED))
 """The job stands still or has ended. They come before slow steps, which are often their consequence in other ranks."""
-
-CONFIRMATIONS = (Change.CONFIRMED, Change.REFUTED)
-
-
-class SummaryState(enum.StrEnum):
-    """INTERRUPTED: it was open when the exporter stopped, so its end is not known."""
-
-    OPEN = "open"
-    RESOLVED = "resolved"
-    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +22,20 @@ class ChainSummary:
     """event: the last one. known_until_unix_ns: its end, or the last time at which it is known to have been open.
 
     waiting: chains of ranks that waited for this one's rank. advice: the last event that named the culprits' processes.
-    evidence: the last one. confirmation: the result of an intervention, if there was one.
+    evidence: the last one. ras: the last one of NCCL's RAS. confirmation: the result of an intervention, if there was one.
+    call_sites: slow calls of its process while it was open, by line of Python, those with the most time first.
     """
 
     run: int
     event: ChainEvent
-    state: SummaryState
+    state: KnownState
     known_until_unix_ns: int
     waiting: tuple[ChainSummary, ...] = ()
     advice: ChainEvent | None = None
     evidence: tuple[str, ...] = ()
+    ras: tuple[str, ...] = ()
     confirmation: ChainEvent | None = None
+    call_sites: tuple[CallSite, ...] = ()
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -50,7 +45,7 @@ class ChainSummary:
     @property
     def duration_ns(self) -> int:
         """As far as it is known."""
-        if self.state is SummaryState.RESOLVED:
+        if self.state is KnownState.RESOLVED:
             return self.event.duration_ns
         return max(self.known_until_unix_ns - self.event.began_unix_ns, self.event.duration_ns)
 
@@ -69,42 +64,27 @@ def chain_summaries(
     events: Iterable[RecordedEvent], runs: Mapping[int, Run], live_run: int | None, since_unix_ns: int, now_unix_ns: int
 ) -> list[ChainSummary]:
     """Chains that were open at some time since then. live_run: id of the run that goes on, None if none does."""
-    by_chain: dict[str, list[RecordedEvent]] = {}
-    for one in events:
-        by_chain.setdefault(one.event.chain_id, []).append(one)
-    found = []
-    for recorded in by_chain.values():
-        summary = _summary(recorded, runs, live_run, now_unix_ns)
-        if summary is not None and summary.known_until_unix_ns >= since_unix_ns:
-            found.append(summary)
-    return sorted(_with_waiting(found), key=_badness)
+    found = (_summary(one) for one in recorded_chains(events, runs, live_run, now_unix_ns))
+    return sorted(_with_waiting([one for one in found if one.known_until_unix_ns >= since_unix_ns]), key=_badness)
 
 
-def _summary(
-    recorded: list[RecordedEvent], runs: Mapping[int, Run], live_run: int | None, now_unix_ns: int
-) -> ChainSummary | None:
-    """None if all but confirmations was pruned from the history."""
-    confirmation = next((one.event for one in reversed(recorded) if one.event.change in CONFIRMATIONS), None)
-    recorded = [one for one in recorded if one.event.change not in CONFIRMATIONS]
-    if not recorded:
-        return None
-    run, event = recorded[-1]
-    newest_first = [one.event for one in reversed(recorded)]
-    if event.change is Change.RESOLVED:
-        state, until_unix_ns = SummaryState.RESOLVED, event.began_unix_ns + event.duration_ns
-    elif run == live_run:
-        state, until_unix_ns = SummaryState.OPEN, now_unix_ns
-    else:
-        state = SummaryState.INTERRUPTED
-        until_unix_ns = runs[run].seen_unix_ns if run in runs else event.at_unix_ns
+def with_call_sites(chain: ChainSummary, found: Mapping[str, tuple[CallSite, ...]]) -> ChainSummary:
+    """The chain, and those that wait for it, with call sites by id of the chain."""
+    waiting = tuple(with_call_sites(one, found) for one in chain.waiting)
+    return replace(chain, call_sites=found.get(chain.event.chain_id, ()), waiting=waiting)
+
+
+def _summary(chain: RecordedChain) -> ChainSummary:
+    newest_first = chain.events[::-1]
     return ChainSummary(
-        run,
-        event,
-        state,
-        until_unix_ns,
-        advice=_advice(newest_first) or event,
-        evidence=next((one.evidence for one in newest_first if one.evidence), ()),
-        confirmation=confirmation,
+        chain.run,
+        chain.last,
+        chain.state,
+        chain.known_until_unix_ns,
+        advice=_advice(newest_first) or chain.last,
+        evidence=next((one.evidence for one in newest_first if one.evidence and not is_of_ras(one.evidence)), ()),
+        ras=next((one.evidence for one in newest_first if is_of_ras(one.evidence)), ()),
+        confirmation=chain.confirmations[-1] if chain.confirmations else None,
     )
 
 
@@ -118,7 +98,7 @@ def _badness(summary: ChainSummary) -> tuple[object, ...]:
     event = summary.event
     return (
         not summary.is_failure,
-        summary.state is SummaryState.RESOLVED,
+        summary.state is KnownState.RESOLVED,
         -event.severity,
         event.cause in (Cause.PEER_RANK, *JOB_CAUSES, Cause.CHANGED),
         -len(summary.waiting),

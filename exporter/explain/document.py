@@ -5,16 +5,19 @@ Within a version fields may be added, but no field changes its meaning. Process 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from exporter.causes import largest_first
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
-from exporter.explain.sums import ProcessSum, quantile_ns
+from exporter.explain.sums import ProcessSum
 from exporter.explain.table import top
 from exporter.explain.text import lines
 from exporter.history.window import OperationTime
+from exporter.python.call_site import CallSite
+from exporter.totals import Counts
 from exporter.units import seconds
 
 VERSION = 1
@@ -76,6 +79,7 @@ def _chain(chain: ChainSummary) -> dict[str, Any]:
         "duration_seconds": seconds(chain.duration_ns),
         "end": event.end.value if event.end else "",
         "lost_ratio": event.lost_share,
+        "lost_seconds": seconds(event.lost_ns),
         "contribution_ratio": event.contribution,
         "slowdown_ratio": event.slowdown,
         "baseline_step_seconds": seconds(event.usual_step_ns) if event.usual_step_ns else None,
@@ -88,7 +92,8 @@ def _chain(chain: ChainSummary) -> dict[str, Any]:
         "detail": event.detail,
         "remedy": event.remedy,
         "commands": list(chain.commands),
-        "evidence": list(chain.evidence),
+        "evidence": [*chain.evidence, *chain.ras],
+        "call_sites": [_call_site(one) for one in chain.call_sites],
         "confirmation": _confirmation(chain.confirmation),
         "waiting": [_chain(one) for one in chain.waiting],
     }
@@ -119,6 +124,19 @@ def _process(process: ProcessSum) -> dict[str, Any]:
         "voluntary_switches": process.voluntary,
         "involuntary_switches": process.involuntary,
         "operations": [_operation(one) for one in top(process)],
+        "call_sites": [_call_site(one) for one in process.call_sites.largest_first()],
+    }
+
+
+def _call_site(one: CallSite) -> dict[str, Any]:
+    return {
+        "api": one.api,
+        "operation": one.operation,
+        "slow_calls": one.calls,
+        "slow_seconds": seconds(one.total_ns),
+        "slow_from_seconds": seconds(one.slow_from_ns),
+        "working_directory": one.stack.directory,
+        "frames": [frame._asdict() for frame in one.stack.frames],
     }
 
 
@@ -131,13 +149,15 @@ def _operation(one: OperationTime) -> dict[str, Any]:
         "timed_calls": one.timed.counts.total,
         "timed_seconds": seconds(one.timed.sum_ns),
         "p50_seconds": _quantile_seconds(one.timed.counts, 0.5),
+        "p95_seconds": _quantile_seconds(one.timed.counts, 0.95),
         "p99_seconds": _quantile_seconds(one.timed.counts, 0.99),
     }
 
 
-def _quantile_seconds(counts: Any, share: float) -> float | None:
-    quantile = quantile_ns(counts, share)
-    return None if quantile is None else seconds(round(quantile))
+def _quantile_seconds(counts: Counts, share: float) -> float | None:
+    """None also beyond the last edge, since JSON has no infinity."""
+    quantile = counts.quantile_ns(share)
+    return None if quantile is None or math.isinf(quantile) else seconds(round(quantile))
 
 
 def _labels(values: tuple[str, ...]) -> dict[str, str]:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.chains.thresholds import STEPS_NEEDED
-from exporter.explain.chain_summary import ChainSummary, SummaryState, chain_summaries
-from exporter.explain.selection import Selection
+from exporter.explain.chain_summary import ChainSummary, chain_summaries
+from exporter.explain.site_sums import ChainSites
 from exporter.explain.sums import ProcessSum, Sums
-from exporter.history.run import RecordedEvent, RecordedWindows, Run
+from exporter.history.recorded_chains import KnownState
+from exporter.history.run import GAP_NS, RecordedEvent, RecordedWindows, Run
+from exporter.history.selection import Selection
 from exporter.units import NANOSECONDS
-
-GAP_NS = 25 * NANOSECONDS
-"""Windows are 7.5 to 11 s long: without one for so long, nothing was recorded. Longer windows: two and a half of them."""
 
 BASELINE_NS = 15 * NANOSECONDS
 """A baseline takes five quiet seconds, which begin when the rank is known, and ten steps."""
@@ -73,16 +72,18 @@ def explain(
     now_unix_ns: int,
     with_operations: bool = False,
 ) -> Explanation:
-    """with_operations: whether the calls of each process are needed."""
+    """with_operations: whether the calls of each process are needed, and the lines of Python that made slow ones."""
     run = runs[-1] if runs else None
-    is_live = run is not None and run.ended_unix_ns is None and now_unix_ns - run.seen_unix_ns <= _max_gap_ns(run)
-    sums = Sums(selection, with_operations=with_operations)
-    sums.add(windows)
+    is_live = run is not None and run.is_live(now_unix_ns)
     selected = (one for one in events if selection.matches(one.event.identity, one.event.tgid))
-    chains = chain_summaries(
-        selected, {one.id: one for one in runs}, run.id if run and is_live else None, since_unix_ns, now_unix_ns
+    of_chains = ChainSites(
+        chain_summaries(
+            selected, {one.id: one for one in runs}, run.id if run and is_live else None, since_unix_ns, now_unix_ns
+        )
     )
-    processes = sums.processes()
+    sums = Sums(selection, with_operations=with_operations)
+    sums.add(of_chains.watched(windows))
+    chains, processes = of_chains.chains(), sums.processes()
     return Explanation(
         since_unix_ns,
         now_unix_ns,
@@ -95,17 +96,13 @@ def explain(
     )
 
 
-def _max_gap_ns(run: Run) -> int:
-    return max(GAP_NS, int(2.5 * run.window_seconds * NANOSECONDS))
-
-
 def _status(
     chains: Sequence[ChainSummary], processes: Sequence[ProcessSum], run: Run | None, now_unix_ns: int
 ) -> Status:
     states = {chain.state for chain in chains}
-    if SummaryState.OPEN in states:
+    if KnownState.OPEN in states:
         return Status.SLOW
-    if SummaryState.INTERRUPTED in states:
+    if KnownState.INTERRUPTED in states:
         return Status.SLOW_WHEN_STOPPED
     if run is not None and not run.has_chains:
         return Status.CHAINS_OFF
@@ -123,7 +120,7 @@ def _lacks_baseline(process: ProcessSum, now_unix_ns: int) -> bool:
 
 def _gaps(spans: Sequence[tuple[int, int]], runs: Sequence[Run], since_unix_ns: int, now_unix_ns: int) -> Iterable[Gap]:
     """Times between spans that are longer than a window may be."""
-    longest_ns = max((_max_gap_ns(run) for run in runs), default=GAP_NS)
+    longest_ns = max((run.max_gap_ns for run in runs), default=GAP_NS)
     ends = [since_unix_ns, *(ended for _, ended in spans)]
     begins = [*(began for began, _ in spans), now_unix_ns]
     oldest = min((run.began_unix_ns for run in runs), default=now_unix_ns)

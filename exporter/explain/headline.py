@@ -7,9 +7,10 @@ from datetime import tzinfo
 from exporter.causes import JOB_CAUSES, Cause, largest_culprit
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
-from exporter.explain.chain_summary import ChainSummary, SummaryState
+from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.sums import ProcessSum
-from exporter.model import Identity
+from exporter.history.process_names import process_name
+from exporter.history.recorded_chains import KnownState
 from exporter.text import figures
 from exporter.text.figures import percent, time_of_day
 
@@ -55,18 +56,6 @@ _ENDS = {
 _SHORT_ENDS = {End.JOB_ENDED: "ended with the process", End.CHANGED: "became the baseline"}
 
 
-def process_name(identity: Identity | None, tgid: int, comm: str = "") -> str:
-    """`rank 3 (pod trainer-0)`, `rank 0 (container 0123456789ab)`, `rank 0 (pid 4027)`, `pid 4027 (python)`."""
-    labels = identity or Identity()
-    place = f"pod {labels.pod}" if labels.pod else f"container {labels.container}" if labels.container else ""
-    if labels.rank:
-        place = place or f"pid {tgid}" * bool(tgid)  # two jobs without containers both have a rank 0
-        return f"rank {labels.rank} ({place})" if place else f"rank {labels.rank}"
-    name = f"pid {tgid}" if tgid else "a process in another pid namespace"
-    details = ", ".join(filter(None, (comm, place)))
-    return f"{name} ({details})" if details else name
-
-
 def verdict(chain: ChainSummary, process: ProcessSum | None, now_unix_ns: int, zone: tzinfo | None) -> str:
     """The whole sentence, and whether the chain is still open."""
     severity = chain.event.severity.name.lower()
@@ -81,7 +70,7 @@ def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
     facts = [f"{_effect(chain, process)}{length}", event.severity.name.lower()]
     if culprit := largest_culprit(event.culprits):
         facts.append(f"culprit {culprit}")
-    if chain.state is SummaryState.INTERRUPTED:
+    if chain.state is KnownState.INTERRUPTED:
         facts.append("end not known")
     elif event.end in _SHORT_ENDS:
         facts.append(_SHORT_ENDS[event.end])
@@ -95,7 +84,7 @@ def slower_calls(event: ChainEvent) -> str:
 
 def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     event = chain.event
-    is_open = chain.state is SummaryState.OPEN
+    is_open = chain.state is KnownState.OPEN
     name = process_name(event.identity, event.tgid, process.labels.comm if process else "")
     share = event.lost_at_worst
     cause = event.cause.value
@@ -121,7 +110,7 @@ def _when(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
     began_unix_ns, duration = chain.event.began_unix_ns, figures.duration(chain.duration_ns)
     if chain.event.cause in _MOMENTS:
         return f"at {time_of_day(began_unix_ns, now_unix_ns, zone)}"
-    if chain.state is SummaryState.OPEN:
+    if chain.state is KnownState.OPEN:
         return f"since {time_of_day(began_unix_ns, now_unix_ns, zone)} ({duration})"
     began = time_of_day(began_unix_ns, now_unix_ns, zone, with_zone=False)
     ended = time_of_day(began_unix_ns + chain.duration_ns, now_unix_ns, zone)
@@ -139,9 +128,9 @@ def _culprit(chain: ChainSummary) -> str:
 def _state(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
     if chain.event.cause in _MOMENTS:
         return ""  # that it ended with the process says nothing about a crash
-    if chain.state is SummaryState.OPEN:
+    if chain.state is KnownState.OPEN:
         return "Still going on."
-    if chain.state is SummaryState.INTERRUPTED:
+    if chain.state is KnownState.INTERRUPTED:
         last = time_of_day(chain.known_until_unix_ns, now_unix_ns, zone)
         return f"It was still going on when the exporter last wrote, at {last}."
     return _ENDS[chain.event.end] if chain.event.end else ""

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from exporter.errors import BadInput
-from exporter.explain.chain_summary import ChainSummary, SummaryState
+from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, explain
-from exporter.explain.headline import process_name
-from exporter.explain.selection import Selection
+from exporter.history.process_names import no_match, process_name
 from exporter.history.reader import opened
+from exporter.history.recorded_chains import KnownState
+from exporter.history.run import Run
+from exporter.history.scope import EVERYTHING, Scope
+from exporter.history.selection import Selection
+from exporter.text.figures import time_of_day
 from exporter.units import NANOSECONDS
 
-_MAX_NAMES = 12
 _CHAIN_ID_MIN = 4
 
 
 def explain_stored(
-    path: Path, since_seconds: float, workload: str = "", *, with_operations: bool = False
+    path: Path,
+    since_seconds: float,
+    workload: str = "",
+    *,
+    with_operations: bool = False,
+    at_unix_ns: int | None = None,
+    may_be_empty: bool = False,
+    scope: Scope = EVERYTHING,
 ) -> Explanation:
-    """workload: as in Selection.of(). Raises BadInput if it selects no process, and what opened() raises."""
+    """workload: as in Selection.of(). at_unix_ns: what was known then; None for now.
+
+    Raises BadInput if nothing had been recorded then, or if no process is selected, unless that may be; and what opened() raises.
+    """
     selection = Selection.of(workload)
-    now_unix_ns = time.time_ns()
-    since_unix_ns = now_unix_ns - int(since_seconds * NANOSECONDS)
-    with opened(path) as history:
+    now_unix_ns = time.time_ns() if at_unix_ns is None else at_unix_ns
+    since_unix_ns = max(now_unix_ns - int(since_seconds * NANOSECONDS), 0)
+    with opened(path, scope=scope) as history:
         runs, events = history.runs(), history.events(since_unix_ns)
+        if at_unix_ns is not None:
+            _refuse_before(runs, at_unix_ns)
+            runs = [run.as_of(at_unix_ns) for run in runs if run.began_unix_ns <= at_unix_ns]
+            events = [one for one in events if one.event.at_unix_ns <= at_unix_ns]
 
         def explanation(selected: Selection, *, with_operations: bool) -> Explanation:
             return explain(
                 runs,
                 events,
-                history.windows(since_unix_ns),
+                takewhile(
+                    lambda one: at_unix_ns is None or one.ended_unix_ns <= at_unix_ns, history.windows(since_unix_ns)
+                ),
                 selection=selected,
                 since_unix_ns=since_unix_ns,
                 now_unix_ns=now_unix_ns,
@@ -39,18 +60,18 @@ def explain_stored(
             )
 
         found = explanation(selection, with_operations=with_operations)
-        if workload and not (found.processes or found.chains):
+        if workload and not (may_be_empty or found.processes or found.chains):
             known = explanation(Selection(), with_operations=False)
-            raise BadInput(f"--workload: no process matches {workload!r}", remedy=_names(known))
+            names = (process_name(one.labels.identity, one.labels.tgid, one.labels.comm) for one in known.processes)
+            raise no_match(workload, names)
     return found
 
 
-def _names(known: Explanation) -> str:
-    names = sorted({process_name(one.labels.identity, one.labels.tgid, one.labels.comm) for one in known.processes})
-    if not names:
-        return "no process made a traced call in this time; increase --since"
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"there are {', '.join(names[:_MAX_NAMES])}{more}"
+def _refuse_before(runs: Sequence[Run], at_unix_ns: int) -> None:
+    begins = [run.began_unix_ns for run in runs]
+    if not begins or min(begins) > at_unix_ns:
+        began = f"the history begins at {time_of_day(min(begins), time.time_ns(), None)}" if begins else "it is empty"
+        raise BadInput(f"nothing had been recorded at {time_of_day(at_unix_ns, time.time_ns(), None)}", remedy=began)
 
 
 def open_chain(path: Path, chain_id: str) -> ChainSummary:
@@ -65,7 +86,7 @@ def open_chain(path: Path, chain_id: str) -> ChainSummary:
             since_unix_ns=now_unix_ns,
             now_unix_ns=now_unix_ns,
         )
-    open_chains = [chain for chain in found.chains if chain.state is SummaryState.OPEN]
+    open_chains = [chain for chain in found.chains if chain.state is KnownState.OPEN]
     matching = [
         one for one in open_chains if len(chain_id) >= _CHAIN_ID_MIN and one.event.chain_id.startswith(chain_id)
     ]

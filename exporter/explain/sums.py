@@ -9,11 +9,12 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from exporter.explain.selection import Selection
+from exporter.explain.site_sums import SiteSums
 from exporter.history.run import RecordedWindows
+from exporter.history.selection import Selection
 from exporter.history.window import NO_STEPS, OperationTime, ProcessLabels, Window
-from exporter.totals import Counts, HistogramTotal
-from exporter.units import NANOSECONDS, upper_edge_seconds
+from exporter.totals import HistogramTotal
+from exporter.units import NANOSECONDS
 
 STOLEN_STATES = ("runnable", "throttled")
 """Ready to run, but not on a CPU."""
@@ -41,6 +42,7 @@ class ProcessSum:
     voluntary: int = 0
     involuntary: int = 0
     operations: dict[tuple[str, str], OperationTime] = field(default_factory=dict)
+    call_sites: SiteSums = field(default_factory=SiteSums)
     latest: deque[Window] = field(default_factory=lambda: deque(maxlen=LATEST))
 
     def add(self, window: Window, *, with_operations: bool) -> None:
@@ -57,6 +59,8 @@ class ProcessSum:
         for one in window.operations if with_operations else ():
             known = self.operations.get((one.api, one.name))
             self.operations[one.api, one.name] = one if known is None else _plus(known, one)
+        if with_operations:
+            self.call_sites.add(window.call_sites)
 
     @property
     def step_ns(self) -> float | None:
@@ -65,8 +69,8 @@ class ProcessSum:
 
     @property
     def lost_share(self) -> float:
-        """Share of the covered time."""
-        return sum(self.lost_ns.values()) / self.covered_ns if self.covered_ns else 0.0
+        """Share of the covered time; at most 1, since what was lost before a window may be decided in it."""
+        return min(sum(self.lost_ns.values()) / self.covered_ns, 1.0) if self.covered_ns else 0.0
 
     @property
     def stolen_ns(self) -> int:
@@ -136,14 +140,3 @@ def mean_ns(total: HistogramTotal) -> float | None:
     """None if nothing was counted."""
     count = total.counts.total
     return total.sum_ns / count if count else None
-
-
-def quantile_ns(counts: Counts, share: float) -> float | None:
-    """Upper edge of the bucket that it lies in, at most 9 % too high; None if nothing was counted."""
-    wanted = share * counts.total
-    found = 0
-    for slot, count in enumerate(counts.held, counts.begin):
-        found += count
-        if count and found >= wanted:
-            return upper_edge_seconds(slot) * NANOSECONDS
-    return None

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from exporter.causes import JOB_CAUSES, LOST_TIME_CAUSES, Cause
 from exporter.chains.event import ChainEvent
-from exporter.explain.chain_summary import ChainSummary, SummaryState
+from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, Gap, Status
-from exporter.explain.headline import one_line, process_name, slower_calls, verdict
+from exporter.explain.headline import one_line, slower_calls, verdict
 from exporter.explain.sums import ProcessSum, mean_ns
+from exporter.history.process_names import process_name
+from exporter.history.recorded_chains import KnownState
+from exporter.python.call_site import LINES
 from exporter.text import figures
 from exporter.text.figures import percent, ranks, time_of_day
 from exporter.text.printable import printable
@@ -23,6 +26,8 @@ FIELD_INDENT = 2 + _NAME_WIDTH
 """Column of the text of a field; commands to paste stand further to the right."""
 
 _MAX_LISTED = 20
+_MAX_LINES = 3
+_LINE_SHARE_MIN = 0.05  # slow calls that take less of the chain's time do not explain it
 
 
 class _View(NamedTuple):
@@ -47,13 +52,13 @@ def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
     worst, others = explanation.chains[:1], explanation.chains[1:]
     for chain in worst:
         text += _details(view, chain)
-    unresolved = [chain for chain in others if chain.state is not SummaryState.RESOLVED]
+    unresolved = [chain for chain in others if chain.state is not KnownState.RESOLVED]
     if unresolved:
         is_open = explanation.status is Status.SLOW
-        other = "Other open" if worst[0].state is not SummaryState.RESOLVED else "Open"
+        other = "Other open" if worst[0].state is not KnownState.RESOLVED else "Open"
         text += ["", f"{other} chains:" if is_open else "Other chains that were open then:"]
         text += [f"  {_verdict(view, chain)}" for chain in unresolved[: _MAX_LISTED - 1]]
-    resolved = [chain for chain in others if chain.state is SummaryState.RESOLVED]
+    resolved = [chain for chain in others if chain.state is KnownState.RESOLVED]
     earlier = sorted(resolved, key=lambda one: -one.event.began_unix_ns)
     if earlier:
         text += ["", f"Earlier, in {view.span}:"]
@@ -62,6 +67,11 @@ def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
             text.append(f"  and {len(earlier) - _MAX_LISTED} before; --format=json lists all")
     text += _foot(view)
     return text
+
+
+def summary(explanation: Explanation, zone: tzinfo | None = None) -> str:
+    """The verdict in a sentence or two. zone: as in lines()."""
+    return " ".join(_head(_View(explanation, zone)))
 
 
 def _head(view: _View) -> Iterator[str]:
@@ -127,7 +137,7 @@ def _waiting(chain: ChainSummary) -> str:
         return ""
     names = ranks(one.rank for one in chain.waiting)
     is_one = names.startswith("rank ")
-    verb = "waited" if chain.state is SummaryState.RESOLVED else "waits" if is_one else "wait"
+    verb = "waited" if chain.state is KnownState.RESOLVED else "waits" if is_one else "wait"
     return f"{names[0].upper()}{names[1:]} {verb} for it."
 
 
@@ -150,9 +160,27 @@ def _details(view: _View, chain: ChainSummary) -> Iterator[str]:
     yield _field("do", event.remedy)
     for command in chain.commands:
         yield _field("", f"  {printable(command)}")
+    has_lines = chain.evidence[:1] == (LINES,)
     for number, line in enumerate(chain.evidence):
-        yield _field("stuck" if number == 0 else "", line)
+        yield _field("" if number else "lines" if has_lines else "stuck", line)
+    if not has_lines:
+        yield from _slow_lines(chain)
+    for number, line in enumerate(chain.ras):
+        yield _field("" if number else "nccl", line)
     yield _field("where", _where(event, process))
+
+
+def _slow_lines(chain: ChainSummary) -> Iterator[str]:
+    """The lines of Python whose calls were slow while the chain was open."""
+    sites = [one for one in chain.call_sites if one.total_ns >= _LINE_SHARE_MIN * chain.duration_ns]
+    for number, one in enumerate(sites[:_MAX_LINES]):
+        calls = _count(one.calls, "slow call")
+        took = f"{figures.duration(one.total_ns)} in {calls}, {figures.duration(one.total_ns / max(one.calls, 1))} each"
+        bound = f" (slow from {figures.duration(one.slow_from_ns)})" if one.slow_from_ns else ""
+        yield _field("lines" if number == 0 else "", f"{one.operation}: {took}{bound}, from {one.stack.place}")
+    left_out = len(sites) - _MAX_LINES
+    if left_out > 0:
+        yield _field("", f"and {_count(left_out, 'more place')}; --format=json lists all")
 
 
 def _field(name: str, text: str) -> str:
@@ -161,7 +189,7 @@ def _field(name: str, text: str) -> str:
 
 def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
     """ "" for a chain without a cost of its own, such as a crash or a lasting change."""
-    event, is_open = chain.event, chain.state is SummaryState.OPEN
+    event, is_open = chain.event, chain.state is KnownState.OPEN
     costs = []
     if event.is_chronic:
         costs.append(f"{percent(event.lost_share)} of the time lost since the job was first seen")
@@ -243,8 +271,13 @@ def _foot(view: _View) -> Iterator[str]:
         yield f"In {view.span}: {_totals(of.processes, of.chains)}."
     if of.gaps:
         yield ""
+    yield from gap_lines(of, view.zone)
+
+
+def gap_lines(of: Explanation, zone: tzinfo | None = None) -> Iterator[str]:
+    """A sentence for each time without records."""
     for gap in of.gaps:
-        yield _gap(view, gap)
+        yield _gap(_View(of, zone), gap)
 
 
 def _gap(view: _View, gap: Gap) -> str:
@@ -270,15 +303,15 @@ def _totals(processes: Sequence[ProcessSum], chains: Sequence[ChainSummary]) -> 
     lost_ns: Counter[str] = Counter()
     for process in processes:
         lost_ns.update(process.lost_ns)
-    share = lost_ns.total() / covered_ns if covered_ns else 0.0
+    share = min(lost_ns.total() / covered_ns, 1.0) if covered_ns else 0.0
     most = f", most of it to {lost_ns.most_common(1)[0][0]}" if share >= 0.001 else ""
     return f"{made}; {percent(share)} of the time lost{most}"
 
 
 def _names(processes: Sequence[ProcessSum]) -> str:
-    """The name of the only process, or how many ranks or processes there are."""
+    """The name of the only process, which each run of the exporter has recorded, or how many ranks or processes there are."""
     workloads = {process.labels.identity for process in processes}
-    if len(workloads) == 1 and len(processes) == 1:
+    if len({process.labels for process in processes}) == 1:
         labels = processes[0].labels
         return process_name(labels.identity, labels.tgid, labels.comm)
     if len(workloads) == len({one.rank for one in workloads if one.rank}):

@@ -28,9 +28,11 @@ class ReadBudget:
     clock: Callable[[], float] = time.process_time
 
     @classmethod
-    def for_size(cls, size_bytes: int, clock: Callable[[], float] = time.process_time) -> ReadBudget:
-        """More for a larger file."""
-        seconds = min(_SECONDS + _SECONDS_PER_MIB * size_bytes / (1 << 20), _SECONDS_MAX)
+    def for_size(
+        cls, size_bytes: int, clock: Callable[[], float] = time.process_time, *, effort: float = 1.0
+    ) -> ReadBudget:
+        """More for a larger file. effort: of all that is done with what is read, compared with reading it."""
+        seconds = effort * min(_SECONDS + _SECONDS_PER_MIB * size_bytes / (1 << 20), _SECONDS_MAX)
         return cls(clock() + seconds, seconds, clock)
 
     @property

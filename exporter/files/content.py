@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -78,13 +77,13 @@ def copy(fd: int, path: Path, bytes_max: int) -> None:
         os.close(target)
 
 
-def replace(path: Path, pieces: Sequence[bytes], mode: int = READABLE) -> None:
+def replace(path: Path, pieces: Iterable[bytes], mode: int = READABLE) -> None:
     """Writes a file at once: a reader sees the old content or the new one. Raises OSError.
 
     What stands at the path must be a regular file or nothing: a link is not followed, and a device not replaced. The temporary
     file has a name that cannot be guessed, and is removed if it cannot be completed.
     """
-    name, temporary = path.name, f".{path.name[:64]}.{secrets.token_hex(8)}"
+    name, temporary = path.name, f".{path.name[:64]}.{os.urandom(8).hex()}"
     if not name:
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

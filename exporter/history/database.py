@@ -6,6 +6,7 @@ In: a path. Out: a connection on which only our tables can be read, or sqlite3.E
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,33 @@ from exporter.files.budget import ReadBudget
 from exporter.history.packing import UNPACKED_BYTES_MAX
 from exporter.text import untrusted
 
-TABLES: Final = {
+_TABLES_1: Final = {
     "runs": ("id", "began_unix_ns", "seen_unix_ns", "ended_unix_ns", "version", "has_chains", "window_seconds"),
     "windows": ("id", "run", "began_unix_ns", "ended_unix_ns", "processes"),
     "events": ("id", "run", "chain_id", "change", "at_unix_ns", "document"),
 }
-"""The columns that are read."""
+_STACKS: Final = {"stacks": ("id", "frames")}
+_COLLECTIVES: Final = {"collectives": ("run", "communicator", "number", "at_unix_ns")}
+_MEMBERSHIPS: Final = {
+    "memberships": (
+        *("run", "process", "communicator", "rank", "ranks"),
+        *("collectives", "entered_unix_ns", "labels", "seen_unix_ns"),
+    )
+}
+WITH_STACKS: Final = 2
+"""The version of a file that has stacks of call sites."""
+WITH_COLLECTIVES: Final = 3
+"""The version of a file that has when collectives were entered."""
+WITH_MEMBERSHIPS: Final = 4
+"""The version of a file that has which ranks processes are in their communicators."""
+
+
+def tables_of(version: int) -> Mapping[str, tuple[str, ...]]:
+    """The columns that are read, by table. version: of the file."""
+    stacks = _STACKS if version >= WITH_STACKS else {}
+    collectives = _COLLECTIVES if version >= WITH_COLLECTIVES else {}
+    return _TABLES_1 | stacks | collectives | (_MEMBERSHIPS if version >= WITH_MEMBERSHIPS else {})
+
 
 _TIMEOUT_SECONDS: Final = 2.0
 _INSTRUCTIONS: Final = 20_000  # of SQLite's virtual machine, about a millisecond
@@ -75,7 +97,7 @@ def _authorized(action: int, first: str | None, second: str | None, *_: str | No
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def refuse_other_schema(connection: sqlite3.Connection) -> None:
+def refuse_other_schema(connection: sqlite3.Connection, version: int) -> None:
     """Our names must be tables with stored columns: a view, a virtual table or a computed column would run what it likes."""
     known = connection.execute(
         f"select type, name, rootpage from sqlite_schema limit {_SCHEMA_ROWS_MAX + 1}"  # noqa: S608 - a number of our own
@@ -83,7 +105,7 @@ def refuse_other_schema(connection: sqlite3.Connection) -> None:
     if len(known) > _SCHEMA_ROWS_MAX:
         raise untrusted.Untrusted(f"more than {_SCHEMA_ROWS_MAX} tables and indexes")
     tables = {untrusted.text(name).lower() for kind, name, page in known if kind == "table" and page}
-    for table, columns in TABLES.items():
+    for table, columns in tables_of(version).items():
         if table not in tables:
             raise untrusted.Untrusted(f"no table {table}")
         found = {

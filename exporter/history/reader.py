@@ -20,31 +20,46 @@ from exporter.errors import NotPossibleHere
 from exporter.files import content, trust
 from exporter.files.budget import ReadBudget, Unfinished
 from exporter.history import database
-from exporter.history.packing import unpacked
-from exporter.history.run import RecordedEvent, RecordedWindows, Run
+from exporter.history.collective_mark import CollectiveMark
+from exporter.history.membership import Membership, RecordedMembership
+from exporter.history.packing import packed_documents, unpacked, unpacked_documents
+from exporter.history.run import PackedStack, PackedWindows, RecordedEvent, RecordedWindows, Run
+from exporter.history.scope import EVERYTHING, Scope
+from exporter.history.stack_table import refuse_other_number, stack_of
 from exporter.history.store import APPLICATION_ID, HEADER_BYTES, JOURNAL_SUFFIXES, MAGIC, SCHEMA_VERSION, read_header
+from exporter.python.call_site import OTHER_STACKS, STACK_NUMBER_MAX, CallStack
 from exporter.text import untrusted
 
 RUNS_MAX: Final = 20_000
 EVENTS_MAX: Final = 10_000
 EVENTS_BYTES_MAX: Final = 16 << 20
+STACKS_MAX: Final = 200
+"""Remembered at a time: those of some windows. A stack takes some KiB, and one of a hostile file a hundred."""
 _EVENT_BYTES_MAX: Final = 1 << 20
 _COPY_BYTES_MAX: Final = 1 << 30
 _ERROR_CHARACTERS: Final = 200
 
 
 class History:
-    """An open history, as of the moment when it was opened."""
+    """An open history, as of the moment when it was opened. scope: nothing of other processes leaves it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, budget: ReadBudget, iterators: ExitStack) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, budget: ReadBudget, iterators: ExitStack, scope: Scope
+    ) -> None:
+        (version,) = connection.execute("pragma user_version").fetchone()
+        self._has_stacks = version >= database.WITH_STACKS
+        self._has_collectives = version >= database.WITH_COLLECTIVES
+        self._has_memberships = version >= database.WITH_MEMBERSHIPS
+        self._stacks: dict[int, CallStack] = {}
         self._path = path
         self._connection = connection
         self._budget = budget
         self._iterators = iterators
+        self._scope = scope
 
     def runs(self) -> list[Run]:
         """Oldest first."""
-        with self._errors_translated(), closing(self._rows(_RUNS, RUNS_MAX)) as rows:
+        with self.errors_translated(), closing(self._rows(_RUNS, RUNS_MAX)) as rows:
             found = [_run_of(row) for row in rows]
         if len(found) >= RUNS_MAX:
             raise self._too_much("runs of the exporter")
@@ -53,15 +68,24 @@ class History:
     def events(self, since_unix_ns: int) -> list[RecordedEvent]:
         """All events of the chains that have an event since then or are not resolved."""
         found: list[RecordedEvent] = []
+        with self.errors_translated():
+            for run, text in self._event_texts(since_unix_ns):
+                event = ChainEvent.from_document(untrusted.json_value(text, _EVENT_BYTES_MAX))
+                if self._scope.sees(event.identity):
+                    found.append(RecordedEvent(untrusted.count(run), event))
+        return found
+
+    def _event_texts(self, since_unix_ns: int) -> list[tuple[Any, str | bytes]]:
+        """(run, document). Too many are refused here: to decode some of them first takes seconds."""
+        found: list[tuple[Any, str | bytes]] = []
         left_bytes = EVENTS_BYTES_MAX
-        with self._errors_translated(), closing(self._rows(_EVENTS, since_unix_ns, EVENTS_MAX)) as rows:
+        with closing(self._rows(_EVENTS, since_unix_ns, EVENTS_MAX)) as rows:
             for run, document in rows:
                 text = document if isinstance(document, str | bytes) else ""
                 left_bytes -= len(text)
                 if left_bytes < 0 or len(found) == EVENTS_MAX - 1:
                     raise self._too_much("chain events")
-                event = ChainEvent.from_document(untrusted.json_value(text, _EVENT_BYTES_MAX))
-                found.append(RecordedEvent(untrusted.count(run), event))
+                found.append((run, text))
         return found
 
     def windows(self, since_unix_ns: int) -> Iterator[RecordedWindows]:
@@ -69,11 +93,69 @@ class History:
         return self._iterators.enter_context(closing(self._windows(since_unix_ns)))
 
     def _windows(self, since_unix_ns: int) -> Generator[RecordedWindows, None, None]:
-        with self._errors_translated(), closing(self._rows(_WINDOWS, since_unix_ns)) as rows:
+        for run, began_unix_ns, ended_unix_ns, blob in self.packed_windows(since_unix_ns):
+            with self.errors_translated():
+                windows = unpacked(blob, began_unix_ns, ended_unix_ns, self.stack)
+            yield RecordedWindows(run, began_unix_ns, ended_unix_ns, windows)
+
+    def packed_windows(self, since_unix_ns: int) -> Iterator[PackedWindows]:
+        """The same as the file holds them, for unpacked_documents()."""
+        return self._iterators.enter_context(closing(self._packed_windows(since_unix_ns)))
+
+    def _packed_windows(self, since_unix_ns: int) -> Generator[PackedWindows, None, None]:
+        with self.errors_translated(), closing(self._rows(_WINDOWS, since_unix_ns)) as rows:
             for run, began, ended, blob in rows:
-                began_unix_ns, ended_unix_ns = _span_of(began, ended)
-                windows = unpacked(blob, began_unix_ns, ended_unix_ns)
-                yield RecordedWindows(untrusted.count(run), began_unix_ns, ended_unix_ns, windows)
+                yield PackedWindows(untrusted.count(run), *_span_of(began, ended), self._seen(blob))
+
+    def _seen(self, blob: Any) -> Any:
+        """The windows of an interval without those of other processes."""
+        return blob if self._scope.is_all else packed_documents(self._scope.seen_of(unpacked_documents(blob)))
+
+    def packed_stacks(self) -> Iterator[PackedStack]:
+        """All stacks of call sites as the file holds them, each with the number of its frames. For a reader who sees all."""
+        assert self._scope.is_all  # noqa: S101 - nothing says whose stack it is
+        return self._iterators.enter_context(closing(self._packed_stacks()))
+
+    def _packed_stacks(self) -> Generator[PackedStack, None, None]:
+        if self._has_stacks:
+            with self.errors_translated(), closing(self._rows(_STACKS)) as rows:
+                for number, frames in rows:
+                    known = untrusted.count(number, STACK_NUMBER_MAX)
+                    yield PackedStack(known, refuse_other_number(known, frames))
+
+    def collectives(self) -> Iterator[tuple[int, CollectiveMark]]:
+        """(run, mark), for a reader who sees all."""
+        assert self._scope.is_all  # noqa: S101 - nothing says whose communicator it is
+        return self._iterators.enter_context(closing(self._collectives()))
+
+    def _collectives(self) -> Generator[tuple[int, CollectiveMark], None, None]:
+        if self._has_collectives:
+            with self.errors_translated(), closing(self._rows(_COLLECTIVES)) as rows:
+                for run, *mark in rows:
+                    yield untrusted.count(run), CollectiveMark.from_row(*mark)
+
+    def memberships(self, since_unix_ns: int) -> Iterator[RecordedMembership]:
+        """Those that processes have had since then, in the order of runs and processes."""
+        return self._iterators.enter_context(closing(self._memberships(since_unix_ns)))
+
+    def _memberships(self, since_unix_ns: int) -> Generator[RecordedMembership, None, None]:
+        if self._has_memberships:
+            with self.errors_translated(), closing(self._rows(_MEMBERSHIPS, since_unix_ns)) as rows:
+                for run, seen, *values in rows:
+                    known = Membership.from_row(*values)
+                    if self._scope.sees(known.labels.identity):
+                        yield RecordedMembership(untrusted.count(run), untrusted.count(seen, TIME_NS_MAX), known)
+
+    def stack(self, number: int) -> CallStack:
+        """The stack of a call site. Raises ValueError for a damaged one."""
+        known = self._stacks.get(number)
+        if known is None:
+            rows = self._connection.execute(_STACK, (number,)).fetchall() if self._has_stacks else ()
+            known = stack_of(rows[0][0]) if rows else OTHER_STACKS
+            if len(self._stacks) >= STACKS_MAX:
+                self._stacks.clear()
+            self._stacks[number] = known
+        return known
 
     def _rows(self, query: str, *values: int) -> Generator[tuple[Any, ...], None, None]:
         for row in self._connection.execute(query, values):
@@ -87,7 +169,8 @@ class History:
         )
 
     @contextmanager
-    def _errors_translated(self) -> Iterator[None]:
+    def errors_translated(self) -> Iterator[None]:
+        """What the block finds wrong in the file becomes NotPossibleHere."""
         try:
             yield
         except (sqlite3.Error, ValueError, MemoryError) as error:
@@ -109,6 +192,14 @@ _WINDOWS: Final = (
     "select run, began_unix_ns, ended_unix_ns, processes from windows where ended_unix_ns > ? order by ended_unix_ns"
 )
 
+_COLLECTIVES: Final = "select run, communicator, number, at_unix_ns from collectives"
+_MEMBERSHIPS: Final = (
+    "select run, seen_unix_ns, process, communicator, rank, ranks, collectives, entered_unix_ns, labels"
+    " from memberships where seen_unix_ns >= ? order by run, process, communicator"
+)
+_STACKS: Final = "select id, frames from stacks"
+_STACK: Final = "select frames from stacks where id = ?"
+
 
 def _run_of(row: tuple[Any, ...]) -> Run:
     number, began, seen, ended, version, has_chains, window_seconds = row
@@ -129,16 +220,21 @@ def _span_of(began: Any, ended: Any) -> tuple[int, int]:
 
 
 @contextmanager
-def opened(path: Path, budget: ReadBudget | None = None) -> Iterator[History]:
-    """The history at a path, open while the block lasts. budget: time for all that is read, by default as the size allows."""
+def opened(
+    path: Path, budget: ReadBudget | None = None, *, effort: float = 1.0, scope: Scope = EVERYTHING
+) -> Iterator[History]:
+    """The history at a path, open while the block lasts. budget: time for all that is read, by default as the size allows.
+
+    effort: how many times as long as reading it takes what is done with it; that much more time is allowed. scope: whose records.
+    """
     size_bytes = _check_file(path)
-    budget = budget or ReadBudget.for_size(size_bytes)
+    budget = budget or ReadBudget.for_size(size_bytes, effort=effort)
     with (
         tempfile.TemporaryDirectory(prefix="gpu-stall-exporter-") as folder,
         closing(_connected(path, Path(folder), budget)) as connection,
         ExitStack() as iterators,
     ):
-        yield History(path, connection, budget, iterators)
+        yield History(path, connection, budget, iterators, scope)
 
 
 def _check_file(path: Path) -> int:
@@ -209,7 +305,7 @@ def _connected(path: Path, folder: Path, budget: ReadBudget) -> sqlite3.Connecti
             database.restrict(connection, budget)
             connection.execute("begin")
             (version,) = connection.execute("pragma user_version").fetchone()
-            database.refuse_other_schema(connection)
+            database.refuse_other_schema(connection, version)
         except (sqlite3.Error, ValueError, MemoryError, OSError, Unfinished) as error:
             failure = error
             if connection is not None:

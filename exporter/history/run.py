@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exporter.chains.event import ChainEvent
 from exporter.history.window import Window
+from exporter.units import NANOSECONDS
+
+GAP_NS = 25 * NANOSECONDS
 
 
 class Run(NamedTuple):
@@ -24,6 +27,22 @@ class Run(NamedTuple):
     has_chains: bool
     window_seconds: float
 
+    @property
+    def max_gap_ns(self) -> int:
+        """Without a window for so long, nothing was recorded: windows are 7.5 to 11 s long, or longer on a full node."""
+        return max(GAP_NS, int(2.5 * self.window_seconds * NANOSECONDS))
+
+    def as_of(self, unix_ns: int) -> Run:
+        """The run as it was known then; it began before."""
+        ended = self.ended_unix_ns
+        return self._replace(
+            seen_unix_ns=min(self.seen_unix_ns, unix_ns), ended_unix_ns=ended if ended and ended <= unix_ns else None
+        )
+
+    def is_live(self, now_unix_ns: int) -> bool:
+        """Whether it goes on."""
+        return self.ended_unix_ns is None and now_unix_ns - self.seen_unix_ns <= self.max_gap_ns
+
 
 class RecordedEvent(NamedTuple):
     """run: id of the run that recorded it."""
@@ -39,3 +58,19 @@ class RecordedWindows(NamedTuple):
     began_unix_ns: int
     ended_unix_ns: int
     windows: Sequence[Window]
+
+
+class PackedWindows(NamedTuple):
+    """The windows of an interval as the file holds them. blob: bytes, if the exporter wrote it."""
+
+    run: int
+    began_unix_ns: int
+    ended_unix_ns: int
+    blob: Any
+
+
+class PackedStack(NamedTuple):
+    """A stack of a call site as the file holds it, compressed."""
+
+    number: int
+    frames: bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,9 +17,10 @@ from exporter.chains.event import ChainEvent
 from exporter.files import content
 from exporter.history.file_guard import SIDE_SUFFIXES, LockedFile, Unusable
 from exporter.history.packing import packed
-from exporter.history.window import Window
+from exporter.history.stack_table import StackTable
+from exporter.history.window_batch import WindowBatch
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 4
 APPLICATION_ID: Final = 0x67707573  # "gpus"; marks our files among other databases
 MAGIC: Final = b"SQLite format 3\0"
 HEADER_BYTES: Final = 100
@@ -37,7 +38,7 @@ _PRUNE_STEPS: Final = 20
 _BUSY_MILLISECONDS: Final = 2000
 
 # A row of `windows` holds the windows of all processes, compressed together: they name the same operations.
-_SCHEMA: Final = """
+_SCHEMA_1: Final = """
 create table runs (
     id integer primary key, began_unix_ns integer not null, seen_unix_ns integer not null, ended_unix_ns integer,
     version text not null, has_chains integer not null, window_seconds real not null);
@@ -50,6 +51,24 @@ create table events (
     rank text not null, container text not null, severity text not null, document text not null);
 create index events_by_time on events (at_unix_ns);
 """
+# Call sites of windows have the number of their stack, which is here once, compressed.
+_SCHEMA_2: Final = """
+create table stacks (id integer primary key, seen_unix_ns integer not null, frames blob not null);
+"""
+_SCHEMA_3: Final = """
+create table collectives (
+    run integer not null, communicator integer not null, number integer not null, at_unix_ns integer not null,
+    primary key (run, communicator, number)) without rowid;
+"""
+# The last state of each, so that it does not grow with time.
+_SCHEMA_4: Final = """
+create table memberships (
+    run integer not null, process integer not null, communicator integer not null, rank integer not null,
+    ranks integer not null, collectives integer not null, entered_unix_ns integer not null, labels text not null,
+    seen_unix_ns integer not null, primary key (run, process, communicator)) without rowid;
+"""
+_ADDED: Final = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
+"""What each version added. A file of an older one gets what it lacks."""
 
 
 class CorruptError(Exception):
@@ -69,14 +88,6 @@ class SizeLimits(NamedTuple):
         return cls(max_bytes - wal_bytes - _INDEX_BYTES, wal_bytes)
 
 
-class WindowBatch(NamedTuple):
-    """The windows of all processes for one interval. Empty if no process did anything, but the exporter was running."""
-
-    began_unix_ns: int
-    ended_unix_ns: int
-    windows: Sequence[Window]
-
-
 class Store:
     """An open file. Raises Unusable for a file of another program or version, CorruptError for a damaged one.
 
@@ -86,6 +97,7 @@ class Store:
     def __init__(self, file: LockedFile, max_bytes: int, *, began_unix_ns: int, version: str, has_chains: bool) -> None:
         self._file = file
         self._limits = SizeLimits.of(max_bytes)
+        self._stacks = StackTable(self._limits.pages_bytes)
         _refuse_foreign(file.path)
         file.ensure_file()
         self._identity = file.identity()
@@ -119,9 +131,10 @@ class Store:
         execute("pragma cache_size = -512")
         execute(f"pragma journal_size_limit = {self._limits.wal_bytes}")
         execute(f"pragma wal_autocheckpoint = {self._limits.wal_bytes // _PAGE_BYTES // 2}")
-        if known == 0:
-            # In one transaction, so that a killed process leaves an empty file.
-            self._connection.executescript(f"begin;{_SCHEMA}pragma user_version = {SCHEMA_VERSION};commit;")
+        if known < SCHEMA_VERSION:
+            # In one transaction, so that a killed process leaves an empty file, or one of the older version.
+            added = "".join(_ADDED[known:])
+            self._connection.executescript(f"begin;{added}pragma user_version = {SCHEMA_VERSION};commit;")
         (result,) = execute("pragma quick_check(1)").fetchone()
         if result != "ok":
             raise CorruptError(result)
@@ -166,6 +179,11 @@ class Store:
             "insert into windows (run, began_unix_ns, ended_unix_ns, processes) values (?, ?, ?, ?)",
             (self._run, batch.began_unix_ns, batch.ended_unix_ns, packed(batch.windows)),
         )
+        self._stacks.write(transaction, batch.windows, batch.ended_unix_ns)
+        transaction.executemany(INSERT_COLLECTIVE, ((self._run, *mark.to_row()) for mark in batch.collectives))
+        transaction.executemany(
+            INSERT_MEMBERSHIP, ((self._run, *one.to_row(), batch.ended_unix_ns) for one in batch.memberships)
+        )
         transaction.execute(
             "update runs set window_seconds = ? where id = ?",
             ((batch.ended_unix_ns - batch.began_unix_ns) / 1e9, self._run),
@@ -209,6 +227,9 @@ class Store:
     def _delete(self, before_unix_ns: int, keep: Collection[str]) -> None:
         with self._connection as transaction:
             transaction.execute("delete from windows where ended_unix_ns < ?", (before_unix_ns,))
+            transaction.execute("delete from collectives where at_unix_ns < ?", (before_unix_ns,))
+            transaction.execute("delete from memberships where seen_unix_ns < ?", (before_unix_ns,))
+            self._stacks.prune(transaction, before_unix_ns)
             transaction.execute(
                 f"delete from events where at_unix_ns < ? and chain_id not in ({','.join('?' * len(keep))})",  # noqa: S608
                 (before_unix_ns, *keep),
@@ -243,6 +264,30 @@ INSERT_EVENT: Final = (
     "insert into events (run, chain_id, change, at_unix_ns, rank, container, severity, document)"
     " values (?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+
+INSERT_COLLECTIVE: Final = (
+    "insert or ignore into collectives (run, communicator, number, at_unix_ns) values (?, ?, ?, ?)"
+)
+
+INSERT_MEMBERSHIP: Final = (
+    "insert or replace into memberships (run, process, communicator, rank, ranks, collectives, entered_unix_ns, labels,"
+    " seen_unix_ns) values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def new_file(path: Path) -> sqlite3.Connection:
+    """An empty history at a path where nothing is, to be filled in one transaction. Until it is closed it is not safe on disk."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for pragma in (
+        "auto_vacuum = incremental",
+        f"application_id = {APPLICATION_ID}",
+        "journal_mode = off",
+        "synchronous = off",
+    ):
+        connection.execute(f"pragma {pragma}")
+    connection.executescript(f"{''.join(_ADDED)}pragma user_version = {SCHEMA_VERSION};")
+    return connection
 
 
 def event_row(run: int, event: ChainEvent) -> tuple[object, ...]:

@@ -6,13 +6,26 @@ In: totals of each process, before a snapshot adds them up by identity. Out: a W
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter import catalog
 from exporter.causes import largest_first
 from exporter.clock import Moment
-from exporter.history.window import NO_STEPS, NO_SWITCHES, OperationTime, ProcessLabels, Switches, Window
+from exporter.history.collective_mark import CollectiveMark
+from exporter.history.communicator_windows import CommunicatorWindows, LagKey
+from exporter.history.membership import Membership
+from exporter.history.window import (
+    NO_STEPS,
+    NO_SWITCHES,
+    CommunicatorWindow,
+    OperationTime,
+    ProcessLabels,
+    Switches,
+    Window,
+)
+from exporter.python.call_site import OTHER_STACKS, CallSite
 from exporter.totals import Counts, HistogramTotal, Series, Total, Totals
 
 MAX_PROCESSES = 256
@@ -20,6 +33,7 @@ MAX_PROCESSES = 256
 
 MAX_OPERATIONS = 8
 MAX_CULPRITS = 6
+MAX_CALL_SITES = 8
 OTHER = "other"
 """The operation that stands for all that are not recorded by name."""
 
@@ -31,12 +45,41 @@ _NO_TIME = HistogramTotal(Counts(), 0)
 
 
 class ProcessTotals(NamedTuple):
-    """The totals of all living processes at one time, by number of the process. labels: of those whose labels are known."""
+    """The totals of all living processes at one time, by number of the process. labels: of those whose labels are known.
+
+    collectives: the last ones before that. memberships: of these processes, those first that are kept if they are too many.
+    lags_ns: delay behind the node's first rank so far. probe_costs_ns: what probes have cost each process so far, if known.
+    """
 
     at: Moment
     totals: Totals
     labels: Mapping[int, ProcessLabels]
     switches: Mapping[int, Switches]
+    collectives: Sequence[CollectiveMark] = ()
+    memberships: Sequence[Membership] = ()
+    lags_ns: Mapping[LagKey, int] = MappingProxyType({})
+    probe_costs_ns: Mapping[int, int] = MappingProxyType({})
+
+
+class EndedProcess(NamedTuple):
+    """The last totals of a process, by its number. memberships, lags_ns, probe_cost_ns: as in ProcessTotals."""
+
+    number: int
+    labels: ProcessLabels
+    totals: Mapping[Series, Total]
+    switches: Switches
+    memberships: Sequence[Membership] = ()
+    lags_ns: Mapping[LagKey, int] = MappingProxyType({})
+    probe_cost_ns: int | None = None
+
+
+CallSitesOf = Callable[[int], Iterable[CallSite]]
+"""The slow calls of a process so far, by number of the process."""
+
+
+def no_call_sites(_process: int) -> Iterable[CallSite]:
+    """CallSitesOf where no line of Python is known."""
+    return ()
 
 
 class _Sums(NamedTuple):
@@ -50,10 +93,12 @@ class _Sums(NamedTuple):
     calls: Counter[tuple[str, str]]
     errors: Counter[tuple[str, str]]
     timed: dict[tuple[str, str], HistogramTotal]
+    call_sites: tuple[CallSite, ...]
+    probe_cost_ns: int | None
 
 
 def _no_sums() -> _Sums:
-    return _Sums(NO_STEPS, Counter(), Counter(), Counter(), NO_SWITCHES, Counter(), Counter(), {})
+    return _Sums(NO_STEPS, Counter(), Counter(), Counter(), NO_SWITCHES, Counter(), Counter(), {}, (), 0)
 
 
 class _Interval(NamedTuple):
@@ -61,23 +106,18 @@ class _Interval(NamedTuple):
     ended_unix_ns: int
 
 
-class _EndedProcess(NamedTuple):
-    number: int
-    labels: ProcessLabels
-    totals: Mapping[Series, Total]
-    switches: Switches
-
-
 class WindowBuilder:
-    """Remembers the last totals. started_at: all counters were 0 then.
+    """Remembers the last totals. started_at: all counters were 0 then. call_sites: called for each process of a window.
 
     end_process() may be called from another thread than build(). dropped: windows of processes beyond MAX_PROCESSES.
     """
 
-    def __init__(self, started_at: Moment) -> None:
+    def __init__(self, started_at: Moment, call_sites: CallSitesOf = no_call_sites) -> None:
         self._built_until = started_at
+        self._call_sites = call_sites
         self._before: dict[int, _Sums] = {}
-        self._ended: deque[_EndedProcess] = deque(maxlen=MAX_PROCESSES)
+        self._ended: deque[tuple[EndedProcess, tuple[CallSite, ...]]] = deque(maxlen=MAX_PROCESSES)
+        self._communicators = CommunicatorWindows()
         self.dropped = 0
 
     @property
@@ -85,38 +125,60 @@ class WindowBuilder:
         """End of the last windows."""
         return self._built_until
 
-    def end_process(
-        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
-    ) -> None:
+    def end_process(self, ended: EndedProcess) -> None:
         """Its last totals go into the next windows. If more than MAX_PROCESSES end before that, the first ones are dropped."""
         if len(self._ended) == MAX_PROCESSES:
             self.dropped += 1
-        self._ended.append(_EndedProcess(process, labels, totals, switches))
+        self._ended.append((ended, tuple(self._call_sites(ended.number))))
 
     def build(self, totals: ProcessTotals) -> list[Window]:
         """The windows since the last ones, of processes that made a call or a step, or lost time."""
         began, self._built_until = self._built_until, totals.at
         interval = _Interval(totals.at.unix_ns_of(began.monotonic_ns), totals.at.unix_ns)
+        ended = self._take_ended()
+        communicators = self._communicators.build(
+            totals.labels.keys() | ended.keys(),
+            [
+                *(one for one in totals.memberships if one.process not in ended),
+                *(one for last, _ in ended.values() for one in last.memberships),
+            ],
+            {**totals.lags_ns, **{key: ns for last, _ in ended.values() for key, ns in last.lags_ns.items()}},
+        )
         windows = []
         for number, labels in sorted(totals.labels.items()):
+            if number in ended:
+                continue  # it ended after the totals were read: its last ones are newer
             if number not in self._before and len(self._before) >= MAX_PROCESSES:
                 self.dropped += 1
                 continue
-            sums = _sums_of(totals.totals.get(number, {}), totals.switches.get(number, NO_SWITCHES))
+            switches = totals.switches.get(number, NO_SWITCHES)
+            call_sites, probe_cost_ns = tuple(self._call_sites(number)), totals.probe_costs_ns.get(number)
+            sums = _sums_of(totals.totals.get(number, {}), switches, call_sites, probe_cost_ns)
             before = self._before.get(number) or _no_sums()
             self._before[number] = sums
-            windows.append(_window(number, labels, before, sums, interval))
-        while self._ended:
-            number, labels, last, switches = self._ended.popleft()
+            windows.append(_window(number, labels, before, sums, interval, communicators=communicators.get(number, ())))
+        for number, (last, call_sites) in ended.items():
             before = self._before.pop(number) if number in self._before else _no_sums()
-            windows.append(_window(number, labels, before, _sums_of(last, switches), interval))
+            sums = _sums_of(last.totals, last.switches, call_sites, last.probe_cost_ns)
+            places = communicators.get(number, ())
+            windows.append(_window(number, last.labels, before, sums, interval, communicators=places))
         for number in self._before.keys() - totals.labels.keys():
             del self._before[number]  # ended without a call of end_process()
         return [window for window in windows if window is not None]
 
+    def _take_ended(self) -> dict[int, tuple[EndedProcess, tuple[CallSite, ...]]]:
+        """Those since the last windows, by number, with their call sites."""
+        found = {}
+        while self._ended:
+            last, call_sites = self._ended.popleft()
+            found[last.number] = (last, call_sites)
+        return found
 
-def _sums_of(totals: Mapping[Series, Total], switches: Switches) -> _Sums:
-    sums = _no_sums()._replace(switches=switches)
+
+def _sums_of(
+    totals: Mapping[Series, Total], switches: Switches, call_sites: tuple[CallSite, ...], probe_cost_ns: int | None
+) -> _Sums:
+    sums = _no_sums()._replace(switches=switches, call_sites=call_sites, probe_cost_ns=probe_cost_ns)
     states_ns, calls, timed = sums.states_ns, sums.calls, sums.timed
     for (metric, labels), total in totals.items():
         if isinstance(total, HistogramTotal):
@@ -151,12 +213,21 @@ def _timed_key(metric: catalog.Metric, labels: tuple[str, ...]) -> tuple[str, st
     return ("nccl", labels[0]) if metric is catalog.nccl.OPERATION_DURATION else None
 
 
-def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, interval: _Interval) -> Window | None:
+def _window(
+    number: int,
+    labels: ProcessLabels,
+    before: _Sums,
+    now: _Sums,
+    interval: _Interval,
+    *,
+    communicators: Sequence[CommunicatorWindow],
+) -> Window | None:
     """None if the process did nothing."""
     operations = _operations(before, now)
     steps = _without_exemplar(now.steps.minus(before.steps))
     lost_ns = now.lost_ns - before.lost_ns  # Counter subtraction drops what did not grow
-    if not (operations or steps.counts.total or lost_ns):
+    call_sites = _call_sites(before, now)
+    if not (operations or steps.counts.total or lost_ns or call_sites):
         return None
     culprits_ns = {key: ns for key, ns in (now.culprits_ns - before.culprits_ns).items() if key[1]}
     switches = zip(now.switches, before.switches, strict=True)
@@ -170,7 +241,14 @@ def _window(number: int, labels: ProcessLabels, before: _Sums, now: _Sums, inter
         now.states_ns - before.states_ns,
         Switches(*(max(later - earlier, 0) for later, earlier in switches)),
         operations,
+        call_sites,
+        tuple(communicators),
+        _added_cost_ns(before.probe_cost_ns, now.probe_cost_ns),
     )
+
+
+def _added_cost_ns(before_ns: int | None, now_ns: int | None) -> int | None:
+    return None if before_ns is None or now_ns is None else max(now_ns - before_ns, 0)
 
 
 class _Grown(NamedTuple):
@@ -209,6 +287,24 @@ def _operations(before: _Sums, now: _Sums) -> tuple[OperationTime, ...]:
         return named
     timed = HistogramTotal(Counts(), sum(one.sum_ns for one in rest))
     return (*named, OperationTime("", OTHER, sum(one.calls for one in rest), sum(one.errors for one in rest), timed))
+
+
+def _call_sites(before: _Sums, now: _Sums) -> tuple[CallSite, ...]:
+    """Those whose slow calls took most time; the others as one, without a stack."""
+    known = {one.place: one for one in before.call_sites}
+    grown = []
+    for one in now.call_sites:
+        earlier = known.get(one.place)
+        calls = one.calls - (earlier.calls if earlier else 0)
+        if calls > 0:
+            total_ns = one.total_ns - (earlier.total_ns if earlier else 0)
+            grown.append(one._replace(calls=calls, total_ns=max(total_ns, 0)))
+    grown.sort(key=lambda one: (-one.total_ns, one.operation))
+    named, rest = grown[:MAX_CALL_SITES], grown[MAX_CALL_SITES:]
+    if not rest:
+        return tuple(named)
+    calls, total_ns = sum(one.calls for one in rest), sum(one.total_ns for one in rest)
+    return (*named, CallSite("", OTHER, 0, calls, total_ns, OTHER_STACKS))
 
 
 def _added(before: HistogramTotal | None, now: HistogramTotal | None) -> HistogramTotal:

@@ -19,7 +19,8 @@ from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
 from exporter.history.file_guard import Busy, LockedFile, Unusable, claim
-from exporter.history.store import CorruptError, Store, WindowBatch
+from exporter.history.store import CorruptError, Store
+from exporter.history.window_batch import WindowBatch
 from exporter.own_metrics.store import OwnMetrics
 from exporter.units import NANOSECONDS
 
@@ -63,6 +64,7 @@ class HistoryWriter:
         self._backlog: list[ChainEvent] = []
         self._open_chains: set[str] = set()
         self._problem = ""  # as it was logged
+        self._has_failed = False  # the last time that there was something to write
         self._next_attempt_at = self._next_prune_at = -math.inf
         own.set(catalog.own.HISTORY_SUCCESS, 0)
         own.set(catalog.own.HISTORY_WRITE_FAILURES, 0)
@@ -82,7 +84,9 @@ class HistoryWriter:
                 if store.is_wal_full():
                     raise sqlite3.OperationalError("another program has been reading the file for too long")
             if events or batches:
+                self._has_failed = True
                 store.write(events, batches, now.unix_ns)
+                self._has_failed = False
             if time.monotonic() >= self._next_prune_at:
                 self._next_prune_at = time.monotonic() + PRUNE_SECONDS
                 self._prune(store, now)
@@ -96,7 +100,8 @@ class HistoryWriter:
             self._make_room(store, now)
         else:
             self._backlog.clear()
-            self._succeeded()
+            if not self._has_failed:
+                self._succeeded()
         self._own.set(catalog.own.HISTORY_BYTES, store.size_bytes())
 
     def retry_later(self) -> None:
@@ -178,6 +183,7 @@ class HistoryWriter:
                 version=__version__,
                 has_chains=self._settings.has_chains,
             )
+            self._has_failed = False
         except (Unusable, sqlite3.OperationalError, OSError):
             self._release()
             raise

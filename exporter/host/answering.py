@@ -1,14 +1,20 @@
-"""The side of the child in child_process.py: reads requests from a socket, and writes answers, until the parent is gone."""
+"""The side of the child in child_process.py: reads requests from a socket, and writes answers, until the parent is gone.
+
+Whatever is imported here, every child has in its own memory.
+"""
 
 from __future__ import annotations
 
 import json
 import socket
+import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from exporter.files import content
-from exporter.host.child_process import LENGTH, READY
+
+READY: Final = b"r"
+LENGTH: Final = struct.Struct("=I")
 
 Answering = Callable[[Any], tuple[Any, Sequence[int]]]
 """A request -> its answer, and descriptors that are sent with it and then closed."""

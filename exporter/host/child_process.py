@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -22,19 +21,18 @@ from typing import Any, Final, NamedTuple
 
 from exporter.errors import NoAnswer
 from exporter.host import capabilities
+from exporter.host.answering import LENGTH, READY
 from exporter.host.capabilities import Capability
 
 ANSWER_BYTES_MAX: Final = 8 << 20
 DESCRIPTORS_MAX: Final = 8
 GIVEN_UP_MAX: Final = 8
-"""Children that hang at a time. Each is a process of some 20 MiB."""
+"""Children that hang at a time. Each is a process with some 9 MiB of its own; 6 MiB more are files that all share."""
 START_SECONDS: Final = 5.0
 """How long a child may take to start. It is no part of the patience for an answer."""
 FIRST_START_SECONDS: Final = 60.0
 """The same before the exporter serves: nothing waits for it, and on a node without a free CPU every start takes long."""
-READY: Final = b"r"
 EXIT_SECONDS: Final = 1.0
-LENGTH: Final = struct.Struct("=I")
 _PACKAGE_FOLDER: Final = Path(__file__).parents[2]
 _RUN: Final = "import sys; sys.path.insert(0, sys.argv[1]); from {module} import main; main()"
 

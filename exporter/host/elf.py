@@ -2,13 +2,13 @@
 
 In: a descriptor of a file that a tenant may have written. Out: an ElfFile, or only MalformedElf. Reads the headers,
 the notes, the dynamic section and single hash chains with bounded preads; a library of 2 GB costs the same as a small
-one. Section headers may be stripped, and the dynamic linker does without them as well: only static_symbols.py reads them.
+one. Section headers may be stripped, and the dynamic linker does without them as well: only sections.py reads them.
 Source: the gABI, chapters 4 and 5; uprobes want the file offset, Documentation/trace/uprobetracer.rst.
 """
 
 from __future__ import annotations
 
-import hashlib
+import mmap
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ from typing import Final
 
 from exporter.errors import MalformedElf
 from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile, FileState, file_state
-from exporter.host.static_symbols import static_functions
+from exporter.host.mappings import Mapping
+from exporter.host.sections import section_address
+from exporter.host.static_symbols import static_functions, static_variables
 from exporter.host.symbol_hash import SymbolTables, defined_data_address, defined_function_address
 from exporter.text.printable import printable_bytes
 
@@ -109,6 +111,24 @@ class ElfFile:
         file = BoundedFile(self.fd, self.size_bytes, reads_left=READS_FOR_NAMES_MAX + READS_PER_NAME_MAX)
         return defined_data_address(file, self.tables, name)
 
+    def static_data_addresses(self, names: Iterable[str]) -> dict[str, int]:
+        """Virtual addresses of the variables among `names`, by the symbol table for linkers, which `strip` removes.
+
+        Raises MalformedElf when the table is broken or the file changed since read_elf().
+        """
+        if file_state(self.fd) != self.state:
+            raise MalformedElf("the file changed while it was being read")
+        return static_variables(self.fd, self.size_bytes, sorted(set(names)))
+
+    def section_address(self, name: bytes) -> int | None:
+        """The virtual address of a loaded section; None without one, as where section headers are stripped.
+
+        Raises MalformedElf when the table is broken or the file changed since read_elf().
+        """
+        if file_state(self.fd) != self.state:
+            raise MalformedElf("the file changed while it was being read")
+        return section_address(self.fd, self.size_bytes, name)
+
     def build(self) -> str:
         """Which build of the library it is: its build id; lacking one, a hash of the names of its dynamic symbols.
 
@@ -116,6 +136,8 @@ class ElfFile:
         """
         if self.build_id or self.tables is None:
             return self.build_id
+        import hashlib  # noqa: PLC0415 - OpenSSL takes 4 MiB of a reader, and few libraries have no build id
+
         file = BoundedFile(self.fd, self.size_bytes, reads_left=1)
         names = file.read_up_to(self.tables.strings_offset, min(self.tables.strings_size_bytes, PIECE_BYTES_MAX))
         return "names-" + hashlib.sha256(names).hexdigest()
@@ -181,6 +203,21 @@ def file_offset(segments: Iterable[LoadSegment], address: int, *, executable: bo
         if 0 <= address - segment.address < segment.size_bytes:
             return address - segment.address + segment.offset
     return None
+
+
+def bases(segments: Iterable[LoadSegment], mapped: Iterable[Mapping]) -> list[int]:
+    """What is added to the addresses in a file: one number, more if it is mapped several times.
+
+    By the mappings of the start of an executable segment, of which a file may have more than one.
+    """
+    executable = [segment for segment in segments if segment.is_executable]
+    found = [
+        mapping.start - (segment.address - segment.offset % mmap.PAGESIZE)
+        for mapping in mapped
+        for segment in executable
+        if segment.offset - segment.offset % mmap.PAGESIZE == mapping.offset
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _dynamic_entries(file: BoundedFile, headers: Iterable[tuple[int, ...]]) -> dict[int, int]:

@@ -2,13 +2,13 @@
 
 In: a tgid. Out: the wanted variables, printable. /proc/TGID/environ is the memory that the program was started with. Programs
 that change their title write over it: setproctitle() of Python and of BSD, PostgreSQL, nginx. Before, they copy the variables
-elsewhere, and libc's `environ` points to the copy, by which they are then found.
+elsewhere, and libc's `environ` points to the copy, by which they are then found. So are variables that it has set itself: a
+worker of torch.multiprocessing.spawn() sets RANK in os.environ, which calls setenv(3).
 Source: environ(7); src/backend/utils/misc/ps_status.c of PostgreSQL, from which Python's setproctitle is derived.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import struct
@@ -17,7 +17,7 @@ from typing import Final
 
 from exporter.errors import ExporterError
 from exporter.files import content
-from exporter.host.elf import ElfFile, read_elf
+from exporter.host.elf import bases, read_elf
 from exporter.host.libraries import open_library
 from exporter.host.mappings import Mapping, parse_executable_mappings
 from exporter.host.processes import ENVIRON_BYTES_MAX, VALUE_CHARACTERS_MAX, Processes, parse_environ
@@ -34,15 +34,24 @@ _FILES_MAX: Final = 4
 _LIBC: Final = re.compile(rb"(libc(-[0-9.]+)?|libc\.musl-\w+|ld-musl-\w+)\.so(\.[0-9.]+)?")
 
 
-def environment(processes: Processes, tgid: int, names: frozenset[str], *, with_copy: bool = True) -> dict[str, str]:
+def environment(
+    processes: Processes,
+    tgid: int,
+    names: frozenset[str],
+    *,
+    with_copy: bool = True,
+    expected: frozenset[str] = frozenset(),
+) -> dict[str, str]:
     """The variables among `names`: as they were when the program started, unless it has overwritten them since.
 
-    with_copy: whether to look for those then, which takes half a millisecond, and 40 where a process makes it hard. When a name
-    is set twice, the first one counts, as in getenv(3). Raises ProcessGone, NotPossibleHere.
+    expected: variables of which the program may set one itself: without any of them, those that it has now are looked for.
+    with_copy: whether to look for variables in its memory at all, which takes half a millisecond, and 40 where a process makes it
+    hard. When a name is set twice, the first one counts, as in getenv(3). Raises ProcessGone, NotPossibleHere.
     """
     area = processes.read(tgid, "environ", ENVIRON_BYTES_MAX + 1)
     found = parse_environ(area, names)
-    if is_whole(area) or not with_copy:
+    is_complete = not expected or not found.keys().isdisjoint(expected)
+    if not with_copy or (is_whole(area) and is_complete):
         return found
     return found | parse_environ(b"".join(_copied(processes, tgid, names)), names)
 
@@ -117,14 +126,4 @@ def _addresses_in(processes: Processes, tgid: int, mapped: list[Mapping]) -> lis
         addresses = [address for name in _SYMBOLS if (address := file.data_address(name)) is not None]
     finally:
         content.close(fd)
-    return [base + address for base in _bases(file, mapped) for address in addresses][:1]
-
-
-def _bases(file: ElfFile, mapped: list[Mapping]) -> list[int]:
-    """What is added to the addresses in the file, by each mapping of the start of an executable segment."""
-    return [
-        mapping.start - (segment.address - segment.offset % mmap.PAGESIZE)
-        for mapping in mapped
-        for segment in file.segments
-        if segment.is_executable and segment.offset - segment.offset % mmap.PAGESIZE == mapping.offset
-    ]
+    return [base + address for base in bases(file.segments, mapped) for address in addresses][:1]

@@ -64,12 +64,19 @@ def dump(one: socket.socket, kind: int, body: bytes, deadline: float) -> Iterato
     except TimeoutError:
         raise DumpTimedOut from None
     except OSError as error:
-        raise NotPossibleHere(f"netlink request failed: {error.strerror}") from error
+        raise NotPossibleHere(f"netlink request failed: {error.strerror}", remedy=_remedy(error)) from error
 
 
 def _opened(protocol: int) -> socket.socket:
     try:
         one = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     except OSError as error:
-        raise NotPossibleHere(f"cannot open a netlink socket: {error.strerror}") from error
+        raise NotPossibleHere(f"cannot open a netlink socket: {error.strerror}", remedy=_remedy(error)) from error
     return one
+
+
+def _remedy(error: OSError) -> str:
+    """No capability is needed, so something else forbids it."""
+    if not isinstance(error, PermissionError):
+        return ""
+    return "a seccomp filter or a security module forbids it: see `dmesg`, `ausearch -m AVC`"

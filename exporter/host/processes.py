@@ -27,6 +27,7 @@ MAPS_BYTES_MAX: Final = 32 * 1024 * 1024
 READ_BYTES: Final = 64 * 1024
 VALUE_CHARACTERS_MAX: Final = 256
 COMM_CHARACTERS_MAX: Final = 64
+PATH_CHARACTERS_MAX: Final = 1024
 THREADS_TRIED_MAX: Final = 16
 """Threads that are looked at after the main thread has ended: others leave /proc when they end, unless they are traced."""
 
@@ -119,6 +120,10 @@ class Processes:
             if content or not (thread := self._other_thread(tgid)):
                 return content
         return self._read(tgid, f"task/{thread}/{name}", limit_bytes)
+
+    def working_directory(self, tgid: int) -> str:
+        """As the process itself sees it, printable. Raises ProcessGone, NotPossibleHere."""
+        return printable_bytes(self._link(tgid, "cwd"), PATH_CHARACTERS_MAX)
 
     def readable_id(self, tgid: int) -> int:
         """The number of the folder in /proc that shows the process: its tgid, or the id of a thread that has not ended.

@@ -17,6 +17,7 @@ from exporter.errors import ExporterError, MalformedElf, NoAnswer
 from exporter.host.capabilities import READING
 from exporter.host.child_process import ChildProcess
 from exporter.host.eh_frame import Rule
+from exporter.host.interpreters import MappedInterpreter
 from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.processes import Processes
 from exporter.host.programs import Program
@@ -25,6 +26,7 @@ from exporter.host.reader_documents import (
     document_of_library,
     error_of,
     examined_of,
+    interpreter_of,
     library_of,
     list_of,
     mapping_of,
@@ -154,9 +156,11 @@ class TenantReader:
         """Prefixes of the Python environments of an interpreter; see likely_libraries.python_prefixes()."""
         return self._ask(lambda document: [os.fspath(_path_of(one)) for one in list_of(document)], "prefixes", tgid)
 
-    def environment(self, tgid: int, names: Collection[str], *, with_copy: bool = True) -> dict[str, str]:
+    def environment(
+        self, tgid: int, names: Collection[str], *, with_copy: bool = True, expected: Collection[str] = ()
+    ) -> dict[str, str]:
         """See environments.environment()."""
-        return self._ask(_texts_of, "environment", tgid, sorted(names), with_copy)
+        return self._ask(_texts_of, "environment", tgid, sorted(names), with_copy, sorted(expected))
 
     def programs(self, tgid: int) -> list[Program]:
         """See programs.lineage()."""
@@ -178,6 +182,19 @@ class TenantReader:
             return {number_of(address): text_of(text) for address, text in map(list_of, list_of(document))}
 
         return self._ask(form, "files", tgid, list(addresses))
+
+    def interpreters_of(self, tgid: int) -> tuple[list[MappedInterpreter], bool]:
+        """Python interpreters of a process, and whether all of its files have been examined; else ask again."""
+
+        def form(document: Any) -> tuple[list[MappedInterpreter], bool]:
+            found, is_complete = list_of(document)
+            return [interpreter_of(one) for one in list_of(found)], is_complete is True
+
+        return self._ask(form, "interpreters", tgid)
+
+    def asyncio_sections_of(self, tgid: int) -> list[int]:
+        """Where a process has the offsets of asyncio's objects; see Interpreters.asyncio_sections()."""
+        return self._ask(lambda document: [number_of(one) for one in list_of(document)], "asyncio_sections", tgid)
 
     def rules_of(self, tgid: int) -> RuleAt:
         """The unwind rule of an address of the process; see eh_frame.FrameRules.at(). Until the next call."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from exporter.errors import ExporterError, MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host.eh_frame import Rule
+from exporter.host.interpreters import MappedInterpreter
 from exporter.host.libraries import (
     FileId,
     HeldFile,
@@ -119,6 +120,12 @@ def offsets_of(document: Any, wanted: frozenset[str]) -> dict[str, int]:
     if not offsets.keys() <= wanted:
         raise ValueError("other functions than those of the request")
     return offsets
+
+
+def interpreter_of(document: Any) -> MappedInterpreter:
+    """Raises ValueError."""
+    path, runtime, code_type, version = list_of(document)
+    return MappedInterpreter(text_of(path), number_of(runtime), number_of(code_type), number_of(version))
 
 
 def rule_of(document: Any) -> Rule | None:

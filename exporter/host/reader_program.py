@@ -25,12 +25,12 @@ from exporter.host.capabilities import READING
 from exporter.host.eh_frame import FrameRules
 from exporter.host.elf import read_elf
 from exporter.host.environments import environment
+from exporter.host.interpreters import Interpreters
 from exporter.host.libraries import LibraryKind, OpenedLibrary, SkippedLibrary
 from exporter.host.likely_libraries import in_root, of_python, python_prefixes
 from exporter.host.processes import Processes
 from exporter.host.programs import lineage, mapped_libraries
 from exporter.host.reader_documents import document_of_error, document_of_library, document_of_opened, library_of
-from exporter.host.symbols import by_files
 from exporter.host.unnamed_libraries import UnnamedLibraries
 
 MEMORY_BYTES_MAX: Final = 512 << 20
@@ -50,6 +50,7 @@ class Reader:
         self._layers: Iterator[OpenedLibrary | SkippedLibrary] = iter(())
         self._rules: FrameRules | None = None
         self._unnamed = UnnamedLibraries(processes)
+        self._interpreters = Interpreters(processes)
         self._libc = _libc()
 
     def answer(self, request: Any) -> tuple[Any, Sequence[int]]:
@@ -127,8 +128,11 @@ class Reader:
     def do_prefixes(self, tgid: int) -> tuple[Any, Sequence[int]]:
         return sorted(python_prefixes(self._processes, tgid)), ()
 
-    def do_environment(self, tgid: int, names: Sequence[str], with_copy: bool = True) -> tuple[Any, Sequence[int]]:
-        return environment(self._processes, tgid, frozenset(names), with_copy=with_copy), ()
+    def do_environment(
+        self, tgid: int, names: Sequence[str], with_copy: bool = True, expected: Sequence[str] = ()
+    ) -> tuple[Any, Sequence[int]]:
+        found = environment(self._processes, tgid, frozenset(names), with_copy=with_copy, expected=frozenset(expected))
+        return found, ()
 
     def do_programs(self, tgid: int) -> tuple[Any, Sequence[int]]:
         """[arguments, path] of the process and of its ancestors."""
@@ -139,7 +143,18 @@ class Reader:
 
     def do_files(self, tgid: int, addresses: Sequence[int]) -> tuple[Any, Sequence[int]]:
         """[address, text] of those that lie in a mapped file."""
+        from exporter.host.symbols import by_files  # noqa: PLC0415 - its imports take memory, and few readers need it
+
         return list(by_files(self._processes.maps(tgid), addresses).items()), ()
+
+    def do_interpreters(self, tgid: int) -> tuple[Any, Sequence[int]]:
+        """[[path, three addresses] of each, whether all files have been examined]; some milliseconds at a time."""
+        found, is_complete = self._interpreters.examine(tgid)
+        return [[list(one) for one in found], is_complete], ()
+
+    def do_asyncio_sections(self, tgid: int) -> tuple[Any, Sequence[int]]:
+        """Their addresses."""
+        return self._interpreters.asyncio_sections(tgid), ()
 
     def do_rules(self, tgid: int) -> tuple[Any, Sequence[int]]:
         """From now on `rule` is about this process."""

@@ -1,4 +1,4 @@
-"""Looks up functions in the symbol table that is for linkers and debuggers: .symtab, which `strip` removes.
+"""Looks up functions and variables in the symbol table that is for linkers and debuggers: .symtab, which `strip` removes.
 
 In: a file, names. Out: addresses. A library that is linked statically into another file exports nothing, so only this table has
 its functions. Most files have no table; of the others the names are searched, and symbols are read only if one was found.
@@ -8,30 +8,24 @@ Source: the gABI, chapter 4, "Sections" and "Symbol Table". Linkers let a name b
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Collection, Iterator
 from typing import Final
 
 from exporter.errors import MalformedElf
 from exporter.host.bounded_file import PIECE_BYTES_MAX, BoundedFile
-from exporter.host.symbol_hash import SHN_ABS, SHN_COMMON, SHN_UNDEF, STT_FUNC, SYMBOL
+from exporter.host.sections import sections
+from exporter.host.symbol_hash import SHN_ABS, SHN_COMMON, SHN_UNDEF, STT_FUNC, STT_OBJECT, SYMBOL
 
 STRINGS_BYTES_MAX: Final = 32 << 20
 SYMBOLS_BYTES_MAX: Final = 24 << 20  # a million
-SECTIONS_MAX: Final = 1_024
 WORDS_MAX: Final = SYMBOLS_BYTES_MAX // SYMBOL.size
 NAMES_FOUND_MAX: Final = 4_096
 """Places of wanted names: a linker writes each name once."""
 
 _READS_MAX: Final = (STRINGS_BYTES_MAX + SYMBOLS_BYTES_MAX) // PIECE_BYTES_MAX + 16
-_TABLE_AT: Final = 40
-_TABLE_OF_SECTIONS: Final = struct.Struct("<Q10xHH")  # of Elf64_Ehdr: e_shoff at 40, e_shentsize at 58, e_shnum at 60
-_SECTION: Final = struct.Struct(
-    "<IIQQQQIIQQ"
-)  # Elf64_Shdr: name, type, flags, addr, offset, size, link, info, align, entsize
 _SHT_SYMTAB: Final = 2
 _NAME_BYTES_MAX: Final = 128
-_WORD: Final = re.compile(r"[a-z]+")
+_WORD: Final = re.compile(r"[a-z]+|\w+")
 
 
 def static_functions(fd: int, size_bytes: int, names: Collection[str]) -> dict[str, int]:
@@ -39,6 +33,15 @@ def static_functions(fd: int, size_bytes: int, names: Collection[str]) -> dict[s
 
     Raises MalformedElf when the table is broken.
     """
+    return _symbols(fd, size_bytes, names, STT_FUNC)
+
+
+def static_variables(fd: int, size_bytes: int, names: Collection[str]) -> dict[str, int]:
+    """The same of variables."""
+    return _symbols(fd, size_bytes, names, STT_OBJECT)
+
+
+def _symbols(fd: int, size_bytes: int, names: Collection[str], kind: int) -> dict[str, int]:
     file = BoundedFile(fd, size_bytes, reads_left=_READS_MAX)
     found = _table(file)
     if found is None or not names:
@@ -47,20 +50,16 @@ def static_functions(fd: int, size_bytes: int, names: Collection[str]) -> dict[s
     if symbols_bytes > SYMBOLS_BYTES_MAX or strings_bytes > STRINGS_BYTES_MAX:
         return {}
     places = _places(file, strings_offset, strings_bytes, names)
-    return _addresses(file, symbols_offset, symbols_bytes, places) if places else {}
+    return _addresses(file, symbols_offset, symbols_bytes, places, kind) if places else {}
 
 
 def _table(file: BoundedFile) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Offset and size of the symbols, and of their names."""
-    offset, entry_size, count = _TABLE_OF_SECTIONS.unpack(file.read(_TABLE_AT, _TABLE_OF_SECTIONS.size))
-    if not offset or entry_size != _SECTION.size or not 0 < count <= SECTIONS_MAX:
-        return None
-    sections = list(_SECTION.iter_unpack(file.read(offset, _SECTION.size * count)))
-    for section in sections:
-        _, kind, _, _, symbols_offset, symbols_bytes, link, *_ = section
-        if kind == _SHT_SYMTAB and link < len(sections):
-            _, _, _, _, strings_offset, strings_bytes, *_ = sections[link]
-            return (symbols_offset, symbols_bytes), (strings_offset, strings_bytes)
+    found, _ = sections(file)
+    for section in found:
+        if section.kind == _SHT_SYMTAB and section.link < len(found):
+            strings = found[section.link]
+            return (section.offset, section.size_bytes), (strings.offset, strings.size_bytes)
     return None
 
 
@@ -79,7 +78,11 @@ def _places(file: BoundedFile, offset: int, size_bytes: int, names: Collection[s
             end += len(word) + 1
             tail = word[-_NAME_BYTES_MAX:]
             for prefix in prefixes:
-                for begin in {tail.find(prefix), tail.rfind(prefix)} - {-1}:
+                last = tail.rfind(prefix)
+                if last < 0:
+                    continue
+                first = tail.find(prefix)
+                for begin in (first, last) if first != last else (last,):
                     if (name := by_name.get(tail[begin:])) is not None:
                         found[end - 1 - len(tail) + begin] = name
         if words > WORDS_MAX or len(found) > NAMES_FOUND_MAX:
@@ -88,11 +91,13 @@ def _places(file: BoundedFile, offset: int, size_bytes: int, names: Collection[s
     return found
 
 
-def _addresses(file: BoundedFile, offset: int, size_bytes: int, places: dict[int, str]) -> dict[str, int]:
+def _addresses(
+    file: BoundedFile, offset: int, size_bytes: int, places: dict[int, str], wanted_kind: int
+) -> dict[str, int]:
     found: dict[str, int] = {}
     for _, piece in _pieces(file, offset, size_bytes - size_bytes % SYMBOL.size):
         for name_at, info, _, section, address, _ in SYMBOL.iter_unpack(piece):
-            if name_at in places and info & 0xF == STT_FUNC and section not in (SHN_UNDEF, SHN_ABS, SHN_COMMON):
+            if name_at in places and info & 0xF == wanted_kind and section not in (SHN_UNDEF, SHN_ABS, SHN_COMMON):
                 found.setdefault(places[name_at], address)
     return found
 

@@ -46,15 +46,15 @@ class TenantReads:
         self._clock = clock
         self._count_unanswered = count_unanswered
 
-    def environment(self, tgid: int, names: Collection[str]) -> dict[str, str]:
-        """The variables among `names`. Raises ProcessGone, NotPossibleHere."""
+    def environment(self, tgid: int, names: Collection[str], expected: Collection[str] = ()) -> dict[str, str]:
+        """The variables among `names`; expected: see environments.environment(). Raises ProcessGone, NotPossibleHere."""
         owner, began_at = self._owner_of(tgid), self._clock()
         used = self._used_seconds(owner, began_at)
         nothing: dict[str, str] = {}
         try:
             return self._read(
                 tgid,
-                lambda: self._reader.environment(tgid, names, with_copy=used < ENVIRONMENT_SECONDS),
+                lambda: self._reader.environment(tgid, names, with_copy=used < ENVIRONMENT_SECONDS, expected=expected),
                 nothing,
             )
         finally:

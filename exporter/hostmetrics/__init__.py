@@ -28,6 +28,7 @@ from exporter.hostmetrics.traced_sockets import TracedSockets, read_interfaces
 from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE
 from exporter.kernel.maps import MapReader
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.units import NANOSECONDS
@@ -51,6 +52,7 @@ class _Sources:
     """What collectors are made from; see host_collectors()."""
 
     maps: Mapping[str, MapReader]
+    shares: Shares
     node: str
     ttl_ns: int
     pods: PodCache | None
@@ -68,13 +70,14 @@ class _Sources:
 
 
 def _block(sources: _Sources) -> HostCollector:
-    return Block(sources.maps, sources.labels("blkio"), Disks().name, sources.ttl_ns)
+    return Block(sources.maps, sources.labels("blkio"), Disks().name, sources.ttl_ns, shares=sources.shares)
 
 
 def _memory(sources: _Sources) -> HostCollector:
     labels = sources.labels("memory")
     cgroups = WorkloadCgroups(sources.processes, labels.hierarchy)
-    return Memory(sources.maps, labels, cgroups, SwapReader(sources.processes), sources.ttl_ns)
+    swap = SwapReader(sources.processes)
+    return Memory(sources.maps, labels, cgroups, swap, sources.ttl_ns, shares=sources.shares)
 
 
 def _cpu(sources: _Sources) -> HostCollector:
@@ -85,7 +88,8 @@ def _cpu(sources: _Sources) -> HostCollector:
 def _network(sources: _Sources) -> HostCollector:
     labels = sources.labels_in(unified_hierarchy())
     read_sockets = TracedSockets(sources.processes.proc, with_namespaces=sources.with_network_namespaces)
-    return Network(labels, sources.ttl_ns, sources.maps.get("retransmits"), read_sockets, read_interfaces)
+    retransmits = sources.maps.get("retransmits")
+    return Network(labels, sources.ttl_ns, retransmits, read_sockets, read_interfaces, shares=sources.shares)
 
 
 def _gpu(sources: _Sources) -> HostCollector | None:
@@ -113,16 +117,17 @@ def host_collectors(
     ttl_seconds: float,
     pods: PodCache | None = None,
     *,
+    shares: Shares,
     processes: Processes | None = None,
     with_network_namespaces: bool = False,
     read_gpus: Callable[[], GpuReading] | None = None,
 ) -> dict[str, HostCollector]:
     """The wanted collectors of this package.
 
-    maps: of the kernel, by name. pods: None without an orchestrator. with_network_namespaces: sockets in all of them, which takes
-    CAP_SYS_ADMIN. read_gpus: None where GPUs are not sampled.
+    maps: of the kernel, by name. pods: None without an orchestrator. shares: of these maps. with_network_namespaces: sockets in
+    all of them, which takes CAP_SYS_ADMIN. read_gpus: None where GPUs are not sampled.
     """
     ttl_ns = int(ttl_seconds * NANOSECONDS)
-    sources = _Sources(maps, node, ttl_ns, pods, processes or Processes(), with_network_namespaces, read_gpus)
+    sources = _Sources(maps, shares, node, ttl_ns, pods, processes or Processes(), with_network_namespaces, read_gpus)
     made = {name: make(sources) for name, make in _MAKERS.items() if name in wanted}
     return {name: collector for name, collector in made.items() if collector is not None}

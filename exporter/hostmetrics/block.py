@@ -16,10 +16,12 @@ from exporter.kernel.disk_rows import (
     DiskKey,
     DiskRow,
     device_name_of,
+    forget_disk,
     read_disk_waits,
     read_disks,
 )
 from exporter.kernel.maps import MapReader
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.host_totals import HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import HistogramTotal, Series
@@ -38,12 +40,22 @@ _METRICS_OF_DISKS = (
 
 
 class Block:
-    """A HostCollector. maps: of the kernel, by name; without them it has no totals. disk_name: `259:0` -> `nvme0n1`."""
+    """A HostCollector. maps: of the kernel, by name; without them it has no totals. shares: of these maps.
+
+    disk_name: `259:0` -> `nvme0n1`.
+    """
 
     def __init__(
-        self, maps: Mapping[str, MapReader], labels: CgroupLabels, disk_name: Callable[[str], str], ttl_ns: int
+        self,
+        maps: Mapping[str, MapReader],
+        labels: CgroupLabels,
+        disk_name: Callable[[str], str],
+        ttl_ns: int,
+        *,
+        shares: Shares,
     ) -> None:
         self._maps = maps
+        self._shares = shares
         self._labels = labels
         self._disk_name = disk_name
         self._totals = HostTotals(ttl_ns)
@@ -107,7 +119,7 @@ class Block:
         gone = {number for number in {key.cgroup_id for key in rows} if number and self._labels.is_gone(number)}
         for key, row in rows.items():
             if key.cgroup_id in gone and row == self._at_prune.get(key):
-                self._maps["disks"].delete(abi.DISK_KEY.pack(*key))
+                forget_disk(self._shares, key)
                 labels = self._labels_of(key)
                 self._totals.end_source(key, [Series(metric, labels) for metric in _METRICS_OF_DISKS])
         self._at_prune = rows

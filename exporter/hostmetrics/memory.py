@@ -16,6 +16,7 @@ from exporter.hostmetrics.swap import SwapReader
 from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
 from exporter.kernel.maps import MapReader
 from exporter.kernel.memory_rows import forget_group, forget_pages, read_memory, read_pages
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.host_totals import HostTotals, TotalsByIdentity, TracedProcess
 from exporter.totals import Series
@@ -43,7 +44,7 @@ _FILES = {1: ("memory.usage_in_bytes", "memory.limit_in_bytes"), 2: ("memory.cur
 
 
 class Memory:
-    """A HostCollector. maps: of the kernel, by name; a missing one is a program that is not loaded."""
+    """A HostCollector. maps: of the kernel, by name; a missing one is a program that is not loaded. shares: of these maps."""
 
     def __init__(
         self,
@@ -52,9 +53,12 @@ class Memory:
         cgroups: WorkloadCgroups,
         swap: SwapReader,
         ttl_ns: int,
+        *,
+        shares: Shares,
     ) -> None:
         self._table = maps.get("memory_groups")
         self._pages = maps.get("page_allocations")
+        self._shares = shares
         self._labels = labels
         self._cgroups = cgroups
         self._swap = swap
@@ -114,8 +118,8 @@ class Memory:
                 self._totals.add_counter(source, identity, _RECLAIMED, row.reclaimed_pages * PAGESIZE)
             self._totals.add_counter(source, identity, _OOM_KILLS, row.oom_kills)
             # A new cgroup may be younger than the last walk through the hierarchy, and only look as if it were gone.
-            if not is_new and self._table is not None and self._labels.is_gone(cgroup_id):
-                forget_group(self._table, cgroup_id)
+            if not is_new and self._labels.is_gone(cgroup_id):
+                forget_group(self._shares, cgroup_id)
             else:
                 rows[cgroup_id] = source
         self._rows = rows

@@ -22,6 +22,7 @@ from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.abi import IpFamily
 from exporter.kernel.maps import MapReader
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, forget_retransmits, read_retransmits
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.accumulation import OTHER
 from exporter.series.host_totals import MAX_CONTAINERS, HostTotals, TotalsByIdentity, TracedProcess
@@ -78,7 +79,7 @@ ReadInterfaces = Callable[[], tuple[Sequence[InterfaceCounts], Sequence[QueueCou
 
 
 class Network:
-    """A HostCollector. retransmits: None where the program is not loaded."""
+    """A HostCollector. retransmits: None where the program is not loaded. shares: of this map."""
 
     def __init__(
         self,
@@ -87,9 +88,12 @@ class Network:
         retransmits: MapReader | None,
         read_sockets: ReadSockets,
         read_interfaces: ReadInterfaces,
+        *,
+        shares: Shares,
     ) -> None:
         self._labels = labels
         self._table = retransmits
+        self._shares = shares
         self._read_sockets = read_sockets
         self._read_interfaces = read_interfaces
         self._of_containers = HostTotals(ttl_ns, MAX_CONTAINERS)
@@ -125,8 +129,11 @@ class Network:
             read()
         except NotPossibleHere as error:
             if subject not in self._absent:
-                log.debug("network: no metrics of %s: %s", subject, error.one_line())
+                level = logging.WARNING if isinstance(error.__cause__, PermissionError) else logging.DEBUG
+                log.log(level, "network: no metrics of %s: %s", subject, error.one_line())
             self._absent.add(subject)
+        else:
+            self._absent.discard(subject)
 
     def _add_retransmits(self, table: MapReader) -> None:
         """A row whose cgroup is gone is deleted once it has stopped growing."""
@@ -142,7 +149,7 @@ class Network:
             self._of_containers.add_counter(key, identity, data, max(row.segments - row.handshakes, 0))
             if key.cgroup_id and self._labels.is_gone(key.cgroup_id):
                 if self._gone.get(key) == row:
-                    forget_retransmits(table, key)
+                    forget_retransmits(self._shares, key)
                     self._of_containers.end_source(key, (handshakes, data))
                 else:
                     gone[key] = row

@@ -1,6 +1,7 @@
 """Requests to one server, each over a connection of its own: one that is kept may be dead by the next request.
 
-Redirects are responses like any other: nothing is sent to where they point.
+Those who measure round trips send several over one connection, one after another: HttpClient.connected(). Redirects are responses
+like any other: nothing is sent to where they point.
 """
 
 from __future__ import annotations
@@ -40,12 +41,19 @@ class HttpClient:
     """Sends one request at a time. url: scheme, host and port count.
 
     tls: makes the context of an https connection; called for each one, since certificate files may be rotated.
+    connect_host: where the server is, if its certificate and its virtual hosts have another name; not with a proxy.
     """
 
     def __init__(
-        self, url: SplitResult, proxy: Proxy | None = None, tls: Callable[[], ssl.SSLContext] = client_context
+        self,
+        url: SplitResult,
+        proxy: Proxy | None = None,
+        tls: Callable[[], ssl.SSLContext] = client_context,
+        *,
+        connect_host: str = "",
     ) -> None:
         self._url = url
+        self._connect_host = connect_host or str(url.hostname)
         self._tls = tls if url.scheme == "https" else None
         self._proxy = proxy
         self._stream: Stream | None = None
@@ -60,13 +68,19 @@ class HttpClient:
 
         target: path and query. deadline: from the look-up of the host name to the last byte of the body.
         """
+        with self.connected(deadline) as connection:
+            yield connection.request(method, target, {"Connection": "close", **headers}, body)
+
+    @contextmanager
+    def connected(self, deadline: Deadline) -> Iterator[HttpConnection]:
+        """A connection, until the end of the block. Raises HttpFailure.
+
+        deadline: from the look-up of the host name to the last byte of the last body.
+        """
         with closing(Stream(deadline)) as stream:
             self._register(stream)
             self._connect(stream)
-            if self._proxy and not self._tls:
-                target = self._url._replace(path="", query="").geturl() + target
-                headers = {**headers, **self._proxy.headers}
-            yield ResponseReader(stream, self._request(method, target, headers, len(body)), body)
+            yield HttpConnection(stream, self._request)
 
     def cancel(self) -> None:
         """Make the request in flight, and every later one, raise RequestCancelled. From any thread."""
@@ -86,19 +100,21 @@ class HttpClient:
         if self._proxy:
             stream.connect(self._proxy.host, self._proxy.port)
         else:
-            stream.connect(host, port)
+            stream.connect(self._connect_host, port)
         if self._tls:
             if self._proxy:
                 _open_tunnel(stream, _authority(host, port), self._proxy)
             stream.start_tls(self._tls(), host.removesuffix("."))  # no certificate has the final dot
 
     def _request(self, method: str, target: str, headers: Mapping[str, str], body_bytes: int) -> h11.Request:
+        if self._proxy and not self._tls:
+            target = self._url._replace(path="", query="").geturl() + target
+            headers = {**headers, **self._proxy.headers}
         port = port_of(self._url)
         defaults = {
             "Host": _authority(str(self._url.hostname), None if port == DEFAULT_PORTS[self._url.scheme] else port),
             "User-Agent": f"gpu-stall-exporter/{__version__}",
             "Accept-Encoding": "identity",
-            "Connection": "close",
             **({} if method == "GET" else {"Content-Length": str(body_bytes)}),
         }
         given = {name.lower() for name in headers}
@@ -109,12 +125,31 @@ class HttpClient:
         )
 
 
+class HttpConnection:
+    """Requests over one connection, each after the response to the one before has been read to its end."""
+
+    def __init__(self, stream: Stream, made: Callable[[str, str, Mapping[str, str], int], h11.Request]) -> None:
+        """made: a request of method, target, headers and the length of its body, with the headers that all have."""
+        self._stream = stream
+        self._made = made
+        self._parser = _new_parser()
+
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> ResponseReader:
+        """The response, once its head has arrived. Raises HttpFailure, also where the server keeps no connection open."""
+        if self._parser.our_state is not h11.IDLE:
+            try:
+                self._parser.start_next_cycle()
+            except h11.LocalProtocolError as error:
+                raise ConnectionFailed("the server keeps no connection open") from error
+        return ResponseReader(self._stream, self._parser, self._made(method, target, headers, len(body)), body)
+
+
 class ResponseReader:
     """headers: by lower-case name. Its methods raise HttpFailure."""
 
-    def __init__(self, stream: Stream, request: h11.Request, body: bytes = b"") -> None:
+    def __init__(self, stream: Stream, parser: h11.Connection, request: h11.Request, body: bytes = b"") -> None:
         self._stream = stream
-        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * MAX_HEAD_BYTES)
+        self._parser = parser
         self._head_bytes: int | None = 0  # received so far; None when the head is complete
         self._start = b""
         self._is_closed = self._is_read = False
@@ -136,20 +171,28 @@ class ResponseReader:
             self._is_read = isinstance(event, h11.EndOfMessage)
         return b""
 
-    def read(self, max_bytes: int) -> bytearray:
-        """The whole body. Raises ResponseTooLarge, without waiting for a body whose announced length is too large."""
+    def parts(self, max_bytes: int) -> Iterator[bytes]:
+        """The body as it arrives. Raises ResponseTooLarge, without waiting for a body whose announced length is too large."""
         too_large = ResponseTooLarge(f"response larger than {max_bytes} bytes")
         if int(self.headers.get("content-length", 0)) > max_bytes:
             raise too_large
-        body = bytearray()  # a list of parts would cost much more than their bytes when each has one
+        received_bytes = 0
         for _ in range(MAX_PARTS):
             part = self.read_some()
-            body += part
-            if len(body) > max_bytes:
+            received_bytes += len(part)
+            if received_bytes > max_bytes:
                 raise too_large
             if not part:
-                return body
+                return
+            yield part
         raise ResponseTooLarge(f"response in more than {MAX_PARTS} parts")
+
+    def read(self, max_bytes: int) -> bytearray:
+        """The whole body. Raises ResponseTooLarge, as parts()."""
+        body = bytearray()  # a list of parts would cost much more than their bytes when each has one
+        for part in self.parts(max_bytes):
+            body += part
+        return body
 
     def read_prefix(self, max_bytes: int) -> bytes:
         """The body up to a length; the rest is not received."""
@@ -191,9 +234,13 @@ class ResponseReader:
             raise NotHttp(f"response is not HTTP: it begins with {self._start!r}")
 
 
+def _new_parser() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * MAX_HEAD_BYTES)
+
+
 def _open_tunnel(stream: Stream, authority: str, proxy: Proxy) -> None:
     request = _h11_request("CONNECT", authority, {"Host": authority, **proxy.headers})
-    response = ResponseReader(stream, request)
+    response = ResponseReader(stream, _new_parser(), request)
     if not 200 <= response.status < 300:
         raise ProxyFailed(f"the proxy opened no tunnel: {response.status} {response.reason[:_MAX_CHARACTERS]}")
 

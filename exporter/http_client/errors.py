@@ -15,6 +15,7 @@ HttpFailure
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 
@@ -22,6 +23,16 @@ from exporter.errors import ExporterError
 
 _MAX_CHARACTERS = 200
 _TLS_CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # closed without an alert: no verdict on a certificate
+_ALERT = re.compile(r"ALERT_(.+)")
+_ABOUT_CLIENT_CERTIFICATE = {
+    "CERTIFICATE_EXPIRED": "it has expired",
+    "CERTIFICATE_REVOKED": "it was revoked",
+    "UNKNOWN_CA": "its authority is not trusted there",
+    "BAD_CERTIFICATE": "bad certificate",
+    "CERTIFICATE_UNKNOWN": "certificate unknown",
+    "UNSUPPORTED_CERTIFICATE": "unsupported certificate",
+}
+"""Alerts that a server sends about the certificate of its client. Source: RFC 8446, section 6.2."""
 CLOSED_EARLY = "connection closed before the response was complete"
 
 
@@ -31,6 +42,10 @@ class HttpFailure(ExporterError):
 
 class CertificateUnusable(HttpFailure):
     """A certificate or key file cannot be loaded."""
+
+
+class ClientCertificateUnusable(CertificateUnusable):
+    """It is that of the client, or its key."""
 
 
 class NameNotResolved(HttpFailure):
@@ -72,11 +87,11 @@ class RequestCancelled(HttpFailure):
 def failure_of(error: Exception) -> HttpFailure:
     """The failure that an error of the operating system, of TLS or of the resolver amounts to."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsFailed(f"certificate not trusted: {error.verify_message}")
+        return TlsFailed(f"the server's certificate is not trusted: {error.verify_message}")
     if isinstance(error, _TLS_CLOSED):
         return ConnectionFailed(CLOSED_EARLY)
     if isinstance(error, ssl.SSLError):
-        return TlsFailed(f"TLS handshake failed: {error.reason or error}")
+        return TlsFailed(f"TLS handshake failed: {_tls_reason(error)}")
     if isinstance(error, socket.gaierror):
         return NameNotResolved(f"cannot resolve the host name: {error.strerror}")
     if isinstance(error, UnicodeError):
@@ -85,3 +100,17 @@ def failure_of(error: Exception) -> HttpFailure:
         return ConnectionRefused("connection refused")
     reason = getattr(error, "strerror", None) or str(error)[:_MAX_CHARACTERS] or type(error).__name__
     return ConnectionFailed(reason[:1].lower() + reason[1:])
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    """`SSLV3_ALERT_CERTIFICATE_EXPIRED` says neither who refuses nor what."""
+    reason = error.reason or str(error)
+    alert = _ALERT.search(reason)
+    if alert is None:
+        return reason
+    name = alert[1]
+    if name == "CERTIFICATE_REQUIRED":
+        return "the server requires a client certificate"
+    if name in _ABOUT_CLIENT_CERTIFICATE:
+        return f"the server refuses the client certificate: {_ABOUT_CLIENT_CERTIFICATE[name]}"
+    return f"the server refuses it: {name.lower().replace('_', ' ')}"

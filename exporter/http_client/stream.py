@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import queue
 import socket
 import ssl
@@ -15,6 +16,8 @@ from exporter.http_client.errors import RequestCancelled, failure_of
 
 _RECEIVE_BYTES = 1 << 16
 _SEND_BYTES = 1 << 20
+_CLOSED_BY_SERVER = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
+"""Raised by sending; the last one over TLS. What the server has sent before, such as an alert, can still be received."""
 _Address = tuple[Any, ...]
 
 
@@ -35,7 +38,10 @@ def resolve(
         except (OSError, UnicodeError) as error:
             answers.put(error)
 
-    threading.Thread(target=look_up, name="resolver", daemon=True).start()
+    try:
+        threading.Thread(target=look_up, name="resolver", daemon=True).start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, "no more threads can be started") from error
     try:
         answer = answers.get(timeout=deadline.left_seconds())
     except queue.Empty:
@@ -53,6 +59,7 @@ class Stream:
     ) -> None:
         self._deadline = deadline
         self._addresses_of = addresses_of
+        self._is_closed_by_server = False  # as far as sending has shown
         self._socket: socket.socket | None = None
         self._is_cancelled = False
         self._lock = threading.Lock()  # guards the two above, so that cancel() never meets a descriptor that is closed
@@ -88,11 +95,16 @@ class Stream:
 
     def send(self, data: bytes) -> None:
         """All of it, or as much as the server takes before it closes its side: its response may be there already."""
-        with self._failures_translated(), suppress(BrokenPipeError, ConnectionResetError):
-            for at in range(0, len(data), _SEND_BYTES):
-                block = memoryview(data)[at : at + _SEND_BYTES]
-                while block:
-                    block = block[self._wait_at_most(self._deadline.left_seconds()).send(block) :]
+        if self._is_closed_by_server:  # OpenSSL refuses other data than what it could not send
+            return
+        with self._failures_translated():
+            try:
+                for at in range(0, len(data), _SEND_BYTES):
+                    block = memoryview(data)[at : at + _SEND_BYTES]
+                    while block:
+                        block = block[self._wait_at_most(self._deadline.left_seconds()).send(block) :]
+            except _CLOSED_BY_SERVER:
+                self._is_closed_by_server = True
 
     def receive(self) -> bytes:
         """What has arrived, at least a byte; b"" when the server has closed the connection."""

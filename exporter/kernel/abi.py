@@ -18,7 +18,7 @@ RANK_UNKNOWN = -1
 COMMUNICATOR_ORDINALS = 16
 COMMUNICATOR_OTHER = 17
 DROP_PROGRAMS = 7
-DROP_REASONS = 35
+DROP_REASONS = 37
 ATTACHMENTS = 256
 FEEDING_PLACES = 4096
 GRID_CLASSES = 6
@@ -32,9 +32,18 @@ GROUP_NAMES_BYTES = 480
 OPERATION_NONE = 65535
 OPERATION_NCCL_WAIT = 65534
 OUTPUTS = 128
+PYTHON_FRAMES = 64
+PYTHON_INTERPRETERS = 4
+PYTHON_IDENTITY_BYTES = 96
+PYTHON_FRAME_BYTES = 112
+PYTHON_READ_BYTES = 4096
+PYTHON_ABSENT = 65535
+CALL_SITE_FRAMES = 32
+RECORDED_SPAN_BITS = 30
 GPU_MAJORS = 4
 HASH_KEY_WORDS = 2
-SHARE_TABLES = 16
+SHARE_TABLES = 23
+SHARE_OF_GROUPS = 20
 SHARE_NEWCOMERS = 256
 SHARE_OWNERS = 1024
 SHARE_LEVELS = 8
@@ -119,6 +128,8 @@ DISK_KEY = Layout(
     direction="I",
 )
 DISK_ROW = Layout(
+    owner="I",
+    padding="I",
     requests="Q",
     errors="Q",
     bytes="Q",
@@ -268,6 +279,8 @@ MAPPING_ROW = Layout(
     file_system="I",
 )
 MEMORY_ROW = Layout(
+    owner="I",
+    padding="I",
     reclaim_ns="Q",
     reclaimed_pages="Q",
     oom_kills="Q",
@@ -280,6 +293,8 @@ RETRANSMIT_KEY = Layout(
     padding="I",
 )
 RETRANSMIT_ROW = Layout(
+    owner="I",
+    padding="I",
     segments="Q",
     handshakes="Q",
 )
@@ -302,6 +317,7 @@ OPERATION_ROW = Layout(
     bytes="Q",
     states_ns="17Q",
     slowest="IIQQII",
+    slow_ns="Q",
     slots="338Q",
 )
 ERROR_KEY = Layout(
@@ -364,6 +380,118 @@ FRONTIER_KEY = Layout(
     kind="I",
     address="Q",
 )
+PYTHON_LAYOUT = Layout(
+    runtime="Q",
+    start_ticks="Q",
+    code_mask="Q",
+    interpreters_head="H",
+    interpreter_next="H",
+    interpreter_threads_head="H",
+    thread_next="H",
+    thread_native_id="H",
+    thread_id="H",
+    thread_frame="H",
+    cframe_frame="H",
+    frame_code="H",
+    frame_previous="H",
+    frame_instruction="H",
+    frame_instruction_bytes="H",
+    frame_owner="H",
+    skip_owner_from="H",
+    frame_bytes="H",
+    frame_is_entry="H",
+    thread_cframe="H",
+    identity_at="H",
+    identity_bytes="H",
+    padding="1H",
+)
+PYTHON_KEY = Layout(
+    tgid="I",
+    place="I",
+)
+PYTHON_FRAME = Layout(
+    code="Q",
+    instruction="Q",
+    identity="Q",
+)
+PYTHON_ROW = Layout(
+    tid="I",
+    tgid="I",
+    place="I",
+    status="I",
+    read_ns="Q",
+    opened_ns="Q",
+    woken_ns="Q",
+    waiting_ns="Q",
+    state="Q",
+    switches="Q",
+    waker_tid="I",
+    frame_count="I",
+    frames="192Q",
+    entries="64Q",
+)
+CALL_SITE_KEY = Layout(
+    process="I",
+    operation="H",
+    padding="H",
+    stack="Q",
+)
+CALL_SITE_ROW = Layout(
+    calls="Q",
+    total_ns="Q",
+    slowest_ns="Q",
+    slow_ns="Q",
+    tid="I",
+    tgid="I",
+    place="I",
+    status="I",
+    frame_count="I",
+    padding="I",
+    frames="96Q",
+)
+PYTHON_REQUEST = Layout(
+    address="Q",
+    bytes="I",
+    padding="I",
+)
+RECORDED_CALL = Layout(
+    kind="I",
+    process="I",
+    tid="I",
+    code="i",
+    operation="H",
+    communicator="H",
+    depth="I",
+    began_ns="Q",
+    ended_ns="Q",
+    amount="Q",
+    detail="Q",
+    sequence="Q",
+)
+RECORDED_CHANGE = Layout(
+    kind="I",
+    process="I",
+    tid="I",
+    state="I",
+    at_ns="Q",
+    throttled_ns="Q",
+    other_tid="I",
+    other_tgid="I",
+    other_comm="16s",
+)
+RECORDED_SETTING = Layout(
+    began_ns="Q",
+    most_in_span="Q",
+    is_filtered="Q",
+)
+RECORDED_ROW = Layout(
+    calls="Q",
+    changes="Q",
+    full="Q",
+    left_out="Q",
+    span="Q",
+    in_span="Q",
+)
 SETTINGS = Layout(
     pid_namespace="I",
     are_launches_probed="I",
@@ -382,15 +510,17 @@ PROCESS_SHARE = Layout(
     uid="I",
     group="Q",
     user_key="Q",
-    used="16i",
+    used="20i",
 )
 OWNER_ROW = Layout(
-    used="16q",
-    refused="16Q",
+    used="23q",
+    refused="23Q",
+    user="I",
+    padding="I",
 )
 SHARE_TOTALS = Layout(
-    used="16q",
-    capacity="16q",
+    used="23q",
+    capacity="23q",
 )
 STACK_FRAME = Layout(
     slot="Q",
@@ -400,7 +530,8 @@ STACK_ROW = Layout(
     tid="I",
     tgid="I",
     operation="I",
-    is_running="I",
+    is_running="H",
+    is_stopped="H",
     read_ns="Q",
     opened_ns="Q",
     call_slot="Q",
@@ -549,6 +680,7 @@ class Role(enum.IntEnum):
     COPY = 3
     QUERY = 4
     EVENT_SYNC = 5
+    STAGED_COPY = 6
 
 
 class Copy(enum.IntEnum):
@@ -620,6 +752,8 @@ class DropReason(enum.IntEnum):
     EXITS_FULL = 32
     AWAITED_FULL = 33
     IMPLAUSIBLE_SIZE = 34
+    CALL_SITES_FULL = 35
+    CAPTURES_FULL = 36
 
 
 class EventKind(enum.IntEnum):
@@ -646,6 +780,22 @@ class FrontierKind(enum.IntEnum):
     EVENT = 1
 
 
+class PythonStatus(enum.IntEnum):
+    WALKED = 0
+    TRUNCATED = 1
+    RUNNING = 2
+    UNREADABLE = 3
+    NO_FRAMES = 4
+
+
+class RecordedKind(enum.IntEnum):
+    CALL = 1
+    CAME = 2
+    LEFT = 3
+    WOKEN = 4
+    ENDED = 5
+
+
 class ShareTable(enum.IntEnum):
     PROCESSES = 0
     OPERATIONS = 1
@@ -663,12 +813,21 @@ class ShareTable(enum.IntEnum):
     WAKEUPS = 13
     DISK_WAITS = 14
     FORKS = 15
+    CALL_SITES = 16
+    ARRIVALS = 17
+    CAPTURING = 18
+    EXITS = 19
+    MEMORY_GROUPS = 20
+    DISKS = 21
+    RETRANSMITS = 22
 
 
 class ShareRequest(enum.IntEnum):
     OWNER = 0
     RELEASE = 1
     END = 2
+    CLEAR = 3
+    GROUP = 4
 
 
 class ThreadState(enum.IntEnum):

@@ -11,11 +11,22 @@ from exporter.kernel.maps import MapReader
 _LAST_AT = abi.CADENCE_ROW.offset("last")
 
 
-class Beat(NamedTuple):
-    """A collective, or a copy to the GPU. at_ns: CLOCK_MONOTONIC of its return. signature: equal for beats that are alike."""
+class BeatRow(NamedTuple):
+    """A place of the ring: as in Beat."""
 
     at_ns: int
     signature: int
+
+
+class Beat(NamedTuple):
+    """A collective, or a copy to the GPU. at_ns: CLOCK_MONOTONIC of its return. signature: equal for beats that are alike.
+
+    number: how many beats the process had made before.
+    """
+
+    at_ns: int
+    signature: int
+    number: int
 
     @property
     def kind(self) -> int:
@@ -47,7 +58,8 @@ class CadenceRow(NamedTuple):
         return found, first == number
 
     def _beat(self, number: int) -> Beat:
-        return Beat(*abi.BEAT.unpack_from(self.last, number % abi.BEATS * abi.BEAT.size))
+        row = BeatRow(*abi.BEAT.unpack_from(self.last, number % abi.BEATS * abi.BEAT.size))
+        return Beat(row.at_ns, row.signature, number)
 
 
 def read_cadence(table: MapReader | None, processes: Iterable[int]) -> dict[int, CadenceRow]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.kernel import abi
-from exporter.kernel.abi import DiskDirection
+from exporter.kernel.abi import DiskDirection, ShareTable
 from exporter.kernel.maps import MapReader
+from exporter.kernel.share_rows import Shares
 from exporter.totals import Counts
 from exporter.units import SLOTS
 
@@ -19,6 +20,7 @@ OUTSIDE = 0xFFFF_FFFF
 """Group of processes outside the exporter's pid namespace."""
 
 _SUMS = abi.DISK_ROW.part("requests", "device_ns")
+_SUMS_AT = abi.DISK_ROW.offset("requests")
 _SLOTS = abi.DISK_ROW.part("queue_slots", "device_slots")
 _SLOTS_AT = abi.DISK_ROW.offset("queue_slots")
 
@@ -93,13 +95,17 @@ def read_disks(table: MapReader | None) -> dict[DiskKey, DiskRow]:
     rows = {}
     for key, value in table.items() if table else ():
         cgroup_id, device, direction = abi.DISK_KEY.unpack(key)
-        requests, errors, size_bytes, queue_ns, device_ns = _SUMS.unpack_from(value)
+        requests, errors, size_bytes, queue_ns, device_ns = _SUMS.unpack_from(value, _SUMS_AT)
         slots = _SLOTS.unpack_from(value, _SLOTS_AT)
         queue, device_time = Counts.of(slots[:SLOTS]), Counts.of(slots[SLOTS:])
         rows[DiskKey(cgroup_id, device, DiskDirection(direction))] = DiskRow(
             requests, errors, size_bytes, queue_ns, device_ns, queue, device_time
         )
     return rows
+
+
+def forget_disk(shares: Shares, key: DiskKey) -> None:
+    shares.delete_of_group(ShareTable.DISKS, abi.DISK_KEY.pack(*key))
 
 
 def read_disk_users(table: MapReader | None) -> dict[DiskUserKey, DiskUse]:

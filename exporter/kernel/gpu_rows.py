@@ -140,6 +140,8 @@ def forget_gpu_rows(maps: Mapping[str, MapReader], processes: set[int], *, have_
     if graphs is not None and processes & read_graphs(graphs).keys():
         delete_of(maps["graphs"], abi.GRAPH_KEY, processes)
         delete_of(graphs, abi.NUMBER, processes)
+    if "capturing" in maps:
+        delete_of(maps["capturing"], abi.FRONTIER_KEY, processes)
     if "copies" in maps:
         delete_of(maps["copies"], abi.COPY_KEY, processes)
     if have_pinned:

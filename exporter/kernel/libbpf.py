@@ -19,6 +19,7 @@ from exporter.errors import KernelRefused, NotPossibleHere
 from exporter.kernel.libbpf_library import RING_CALLBACK, LibbpfLibrary
 
 BPF_LINK_CREATE = 28
+TRACE_RAW_TP = 23
 TRACE_UPROBE_MULTI = 48
 TRACE_UPROBE_SESSION = 57
 UPROBE_MULTI_RETURN = 1 << 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_long, c_size_t, c_uint32, c_uint64, c_void_p
 
 from exporter.errors import KernelRefused, NotPossibleHere
+from exporter.kernel.refusals import remedy_for
 
 PRINT_CALLBACK = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 RING_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 _LOG_LINES = 40
+_WARNING = 0  # LIBBPF_WARN
 
 _FUNCTIONS = (
     ("libbpf_set_print", c_void_p, (PRINT_CALLBACK,)),
@@ -65,6 +66,9 @@ _FUNCTIONS = (
 class LibbpfLibrary:
     """One per process: libbpf's log callback is global. Raises NotPossibleHere when libbpf is not installed."""
 
+    _installed: object = None
+    """The callback that libbpf has, which must live as long as the process, also if its owner does not."""
+
     def __init__(self) -> None:
         try:
             self._lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
@@ -79,8 +83,11 @@ class LibbpfLibrary:
         self._libc.syscall.restype = c_long
         self._callback = PRINT_CALLBACK(self._on_print)
         self._lib.libbpf_set_print(self._callback)
+        LibbpfLibrary._installed = self._callback
 
-    def _on_print(self, _level: int, pattern: bytes, arguments: int) -> int:
+    def _on_print(self, level: int, pattern: bytes, arguments: int) -> int:
+        if level != _WARNING:  # the others are about what succeeds
+            return 0
         buffer = ctypes.create_string_buffer(2048)
         self._libc.vsnprintf(buffer, len(buffer), pattern, arguments)
         self._log.extend(buffer.value.decode(errors="replace").splitlines())
@@ -91,8 +98,9 @@ class LibbpfLibrary:
         """The error to raise for a failed call. code: positive errno; 0: that of the thread."""
         code = code or ctypes.get_errno()
         logged = next((line for line in reversed(self._log) if "libbpf" in line), "")
+        self._log.clear()  # a later failure may log nothing
         detail = f" ({logged.strip()})" if logged else ""
-        remedy = "run as root, or with CAP_BPF and CAP_PERFMON" if code in (errno.EPERM, errno.EACCES) else ""
+        remedy = remedy_for("bpf(2) or perf_event_open(2)", code)
         return KernelRefused(f"{what}: {os.strerror(code)}{detail}", remedy=remedy)
 
     def checked(self, what: str, result: int) -> int:

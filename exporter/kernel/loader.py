@@ -35,7 +35,7 @@ SUBJECTS_OF: dict[str, tuple[str, ...]] = {
     "launch": ("cuda",),
     "memcpy": ("cuda",),
     "sched": ("sched", "reclaim", "fault", "interrupt", "threads"),
-    "chains": ("stacks",),
+    "chains": ("stacks", "python"),
     "engine": (),
     "memory": ("memory",),
     "cpu": (),
@@ -55,7 +55,7 @@ OPTIONAL = {"fault": "time in major page faults not spent asleep counts as runni
 """Objects whose events not every architecture has -> what is missing without them."""
 _ON_EVENTS = {"fault_end": perf_events.MAJOR_FAULTS}
 """Programs that run at perf events, on every CPU."""
-_ON_ONE_TASK = ("mappings_", "stacks_")
+_ON_ONE_TASK = ("mappings_", "stacks_", "python_")
 """Prefixes of iterators that run on one task at a time."""
 _ON_REQUEST = "process_share"
 """The program that request_share() runs."""
@@ -197,10 +197,17 @@ def load(
     hash_key: HASH_KEY_BYTES that the hashes of communicators depend on. The error of a subject goes to `failures`; the other
     subjects are not affected. Raises NotPossibleHere if no call subject loads, or if the objects were built from other sources.
     """
-    if not btf.exists():
+    try:
+        btf.open("rb").close()
+    except FileNotFoundError:
         raise NotPossibleHere(
             f"this kernel has no BTF at {btf}", remedy="use a kernel built with CONFIG_DEBUG_INFO_BTF"
-        )
+        ) from None
+    except OSError as error:
+        raise NotPossibleHere(
+            f"cannot read {btf}: {error.strerror}",
+            remedy="a security module forbids it: see `dmesg`, `ausearch -m AVC`",
+        ) from error
     libbpf = Libbpf()
     facts = kernel_facts(libbpf)
     capacities = {"cpu_runs": facts.cpus, **(capacities or {})}

@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.kernel import abi
+from exporter.kernel.abi import ShareTable
 from exporter.kernel.maps import MapReader
+from exporter.kernel.share_rows import Shares
 from exporter.totals import Counts, HistogramTotal
 
 _SUMS = abi.MEMORY_ROW.part("reclaim_ns", "names")
+_SUMS_AT = abi.MEMORY_ROW.offset("reclaim_ns")
 _SLOTS = abi.MEMORY_ROW.part("slots")
+_SLOTS_AT = abi.MEMORY_ROW.offset("slots")
 
 
 class MemoryRow(NamedTuple):
@@ -28,14 +32,14 @@ class MemoryRow(NamedTuple):
 def read_memory(table: MapReader | None) -> Iterator[tuple[int, MemoryRow]]:
     """Number of a group and its row. None: the programs that write the map are not loaded."""
     for key, value in table.items() if table else ():
-        reclaim_ns, pages, kills, names = _SUMS.unpack_from(value)
-        slots = Counts.of(_SLOTS.unpack_from(value, _SUMS.size))
+        reclaim_ns, pages, kills, names = _SUMS.unpack_from(value, _SUMS_AT)
+        slots = Counts.of(_SLOTS.unpack_from(value, _SLOTS_AT))
         row = MemoryRow(_path_of(names), HistogramTotal(slots, reclaim_ns), pages, kills)
         yield abi.COUNT.unpack(key)[0], row
 
 
-def forget_group(table: MapReader, number: int) -> None:
-    table.delete(abi.COUNT.pack(number))
+def forget_group(shares: Shares, number: int) -> None:
+    shares.delete_of_group(ShareTable.MEMORY_GROUPS, abi.COUNT.pack(number))
 
 
 def read_pages(table: MapReader | None) -> Iterator[tuple[int, int]]:

@@ -44,6 +44,21 @@ class Operation:
         return self.role is Role.LAUNCH and is_known_at_entry and self.api is not Api.NCCL
 
     @property
+    def is_copy(self) -> bool:
+        """Also an asynchronous one, which waits for the GPU if its memory is not pinned."""
+        return self.shape in {Shape.COPY, Shape.COPY_2D}
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a thread waits for the GPU in it, or from one query to the next."""
+        return self.is_copy or self.role in {Role.SYNC, Role.EVENT_SYNC, Role.COPY, Role.QUERY}
+
+    @property
+    def is_for_event(self) -> bool:
+        """Whether later work may still run when it finds its own done."""
+        return self.shape is Shape.EVENT_DONE
+
+    @property
     def is_launch(self) -> bool:
         """Whether --probes.launch=off leaves it out."""
         return self.can_be_sampled or self.shape is Shape.GRAPH_LAUNCH

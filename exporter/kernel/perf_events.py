@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from exporter.errors import KernelRefused
+from exporter.kernel.refusals import remedy_for
 
 DUMMY = 9
 """PERF_COUNT_SW_DUMMY: counts nothing, only carries side-band records."""
@@ -43,9 +44,10 @@ def opened(event: int, cpu: int, *, period: int = 0, flags: int = 0, watermark: 
     libc = ctypes.CDLL(None, use_errno=True)
     fd = int(libc.syscall(_SYS_PERF_EVENT_OPEN[platform.machine()], attributes, -1, cpu, -1, _OPEN_CLOEXEC))
     if fd < 0:
-        reason = os.strerror(ctypes.get_errno())
+        code = ctypes.get_errno()
         raise KernelRefused(
-            f"cannot open software event {event} on CPU {cpu}: {reason}", remedy="run as root or with CAP_PERFMON"
+            f"cannot open software event {event} on CPU {cpu}: {os.strerror(code)}",
+            remedy=remedy_for("perf_event_open(2)", code),
         )
     return fd
 

@@ -7,8 +7,10 @@ The file is named by its descriptor: the file that was examined is probed, even 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,13 +26,30 @@ from exporter.kernel.operations import wanted_symbols
 Removal = Callable[[], None]
 _RETURN = "_exit"
 """End of the names of programs on returns."""
+_NO_FILE = -1
+_LOCK = threading.Lock()
+"""Held while links are added to an attachment or taken from it: a recording does so in a thread of its own."""
+
+
+class _Once:
+    """A removal that happens once: with the recording that wanted the link, or with the attachment, whichever ends first."""
+
+    def __init__(self, removal: Removal) -> None:
+        self._removal: Removal | None = removal
+
+    def __call__(self) -> None:
+        with _LOCK:
+            removal, self._removal = self._removal, None
+        if removal is not None:
+            removal()
 
 
 @dataclass(slots=True)
 class Attachment:
     """The probes on one library file. functions: the probed symbols, one per address.
 
-    number: distinguishes its calls from those of other attachments; NO_NUMBER if none was free.
+    number: distinguishes its calls from those of other attachments; NO_NUMBER if none was free. _file: a descriptor of the
+    library, for observe(); the links hold on to the file as well. _cookies: by offset.
     """
 
     api: Api
@@ -40,6 +59,8 @@ class Attachment:
     _kernel: Kernel
     _entries: list[Removal] = field(default_factory=list)
     _returns: list[Removal] = field(default_factory=list)
+    _cookies: Mapping[int, int] = field(default_factory=dict)
+    _file: int = _NO_FILE
 
     @property
     def kind_label(self) -> str:
@@ -49,6 +70,28 @@ class Attachment:
     def detach(self) -> None:
         """Remove every probe; may be called twice."""
         detach_all((self,))
+
+    def observe(self, program: int) -> Removal | None:
+        """Run another program at each entry of a probed function, before those that trace the call.
+
+        It is removed with the attachment, or by the result, which may be called twice. None: the attachment has ended. Raises
+        KernelRefused.
+        """
+        with _LOCK:
+            if self._file == _NO_FILE:
+                return None
+            removals: list[Removal] = []
+            try:
+                _link_entries(self._kernel, program, f"/proc/self/fd/{self._file}", self._cookies, removals)
+            finally:
+                removal = _Once(partial(_run_in_parallel, removals))
+                self._entries.append(removal)
+            return removal
+
+    def _close_file(self) -> None:
+        if self._file != _NO_FILE:
+            os.close(self._file)
+            self._file = _NO_FILE
 
     def _release_number(self) -> None:
         self._kernel.numbers.give_back(self.number, self._kernel.maps)
@@ -71,10 +114,12 @@ def detach_all(attachments: Iterable[Attachment]) -> None:
     entries: list[Removal] = []
     returns: list[Removal] = []
     attachments = list(attachments)
-    for attachment in attachments:
-        entries += attachment._entries
-        returns += attachment._returns
-        attachment._entries, attachment._returns = [], []
+    with _LOCK:
+        for attachment in attachments:
+            entries += attachment._entries
+            returns += attachment._returns
+            attachment._entries, attachment._returns = [], []
+            attachment._close_file()
     _run_in_parallel(entries)
     _run_in_parallel(returns)
     for attachment in attachments:
@@ -108,7 +153,9 @@ def attach(kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int]
         return Attachment(api, kernel.attach_kind, (), NO_NUMBER, kernel)
     number = kernel.numbers.take(kernel.maps)
     cookies = {offset: cookie | number << Cookie.ATTACHMENT for offset, cookie in cookies.items()}
-    attachment = Attachment(api, kernel.attach_kind, tuple(functions), number, kernel)
+    attachment = Attachment(api, kernel.attach_kind, tuple(functions), number, kernel, _cookies=cookies)
+    with suppress(OSError):  # too many are open: it cannot be observed
+        attachment._file = os.dup(library_fd)
     try:
         if kernel.attach_kind is AttachKind.SINGLE:
             _attach_single(attachment, path, cookies)
@@ -138,6 +185,24 @@ def _attach_single(attachment: Attachment, path: str, cookies: dict[int, int]) -
         for offset, cookie in cookies.items():
             link = kernel.libbpf.attach_uprobe(program, path, offset, cookie, is_return=is_return)
             attachment._keep_removal(name, partial(kernel.libbpf.destroy_link, link))
+
+
+def observing_type(kernel: Kernel) -> int:
+    """The expected attach type of a program for Attachment.observe()."""
+    return 0 if kernel.attach_kind is AttachKind.SINGLE else bpf.TRACE_UPROBE_MULTI
+
+
+def _link_entries(kernel: Kernel, program: int, path: str, cookies: Mapping[int, int], removals: list[Removal]) -> None:
+    libbpf = kernel.libbpf
+    if kernel.attach_kind is AttachKind.SINGLE:
+        for offset, cookie in cookies.items():
+            link = libbpf.attach_uprobe(program, path, offset, cookie, is_return=False)
+            removals.append(partial(libbpf.destroy_link, link))
+        return
+    link_fd = libbpf.link_uprobes(
+        libbpf.program_fd(program), bpf.TRACE_UPROBE_MULTI, path, list(cookies), list(cookies.values())
+    )
+    removals.append(partial(os.close, link_fd))
 
 
 def _program(kernel: Kernel, name: str) -> int:

@@ -5,7 +5,7 @@ In: MapReaders by map name. Out: counts since the communicator was created; time
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from exporter.kernel import abi
@@ -48,3 +48,17 @@ def forget_progress(maps: Mapping[str, MapReader], processes: set[int]) -> None:
     for name, key_format in (("progress", abi.PROGRESS_KEY), ("frontiers", abi.FRONTIER_KEY)):
         if name in maps:
             delete_of(maps[name], key_format, processes)
+
+
+def forget_arrivals(table: MapReader | None, processes: set[int], hashes: Iterable[int]) -> None:
+    """Delete the rows that these processes made, which have ended. hashes: of their communicators.
+
+    A row that another rank made stays: it is in use.
+    """
+    if table is None:
+        return
+    for one in hashes:
+        key = abi.COUNT.pack(one)
+        value = table.get(key)
+        if value is not None and abi.NUMBER.unpack_from(value)[0] in processes:
+            table.delete(key)

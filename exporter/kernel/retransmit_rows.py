@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.kernel import abi
-from exporter.kernel.abi import IpFamily
+from exporter.kernel.abi import IpFamily, ShareTable
 from exporter.kernel.maps import MapReader
+from exporter.kernel.share_rows import Shares
+
+_SUMS = abi.RETRANSMIT_ROW.part("segments", "handshakes")
+_SUMS_AT = abi.RETRANSMIT_ROW.offset("segments")
 
 
 class RetransmitKey(NamedTuple):
@@ -27,9 +31,9 @@ def read_retransmits(table: MapReader) -> dict[RetransmitKey, RetransmitRow]:
     found = {}
     for key, value in table.items():
         cgroup_id, family, _ = abi.RETRANSMIT_KEY.unpack(key)
-        found[RetransmitKey(cgroup_id, IpFamily(family))] = RetransmitRow(*abi.RETRANSMIT_ROW.unpack(value))
+        found[RetransmitKey(cgroup_id, IpFamily(family))] = RetransmitRow(*_SUMS.unpack_from(value, _SUMS_AT))
     return found
 
 
-def forget_retransmits(table: MapReader, key: RetransmitKey) -> None:
-    table.delete(abi.RETRANSMIT_KEY.pack(*key, 0))
+def forget_retransmits(shares: Shares, key: RetransmitKey) -> None:
+    shares.delete_of_group(ShareTable.RETRANSMITS, abi.RETRANSMIT_KEY.pack(*key, 0))

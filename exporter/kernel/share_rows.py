@@ -1,4 +1,6 @@
-"""What each owner of processes holds of the tables, and was refused. Partner in C: bpf/lib/share.bpf.h.
+"""What each owner of processes and control groups holds of the tables, and was refused.
+
+Partners in C: bpf/lib/share.bpf.h, bpf/lib/group_share.bpf.h.
 
 In: MapReaders by map name, and a way to run the program process_share, which alone may change sums of living processes. Out: rows
 by process number and by place of an owner. The kernel enforces the shares; user space says which processes have one owner.
@@ -17,7 +19,12 @@ from exporter.kernel.maps import MapReader
 TABLES: Final[tuple[str, ...]] = tuple(table.name.lower() for table in ShareTable)
 """Maps whose rows are shared by owner, in the order of ShareTable. An owner alone may have half of each."""
 
-ONE_EACH: Final = ("process_numbers", "process_shares", "graph_rows", "cadence", "outputs", "page_allocations")
+OF_GROUPS: Final[tuple[str, ...]] = TABLES[abi.SHARE_OF_GROUPS :]
+"""Those of TABLES whose rows belong to control groups. The others' belong to processes."""
+
+ONE_EACH: Final = (
+    *("process_numbers", "process_shares", "graph_rows", "cadence", "outputs", "page_allocations", "last_errors"),
+)
 """Maps with at most one row for each process, so that the share of `processes` holds for them as well."""
 
 PLACES: Final = range(abi.SHARE_NEWCOMERS, abi.SHARE_OWNERS)
@@ -26,13 +33,14 @@ PLACES: Final = range(abi.SHARE_NEWCOMERS, abi.SHARE_OWNERS)
 Request = Callable[..., None]
 """Runs process_share with these arguments."""
 
+_REFUSED = abi.OWNER_ROW.part("refused")
 _REFUSED_AT = abi.OWNER_ROW.offset("refused")
 _TOTALS_KEY = abi.NUMBER.pack(0)
 _PLACE_KEY = Layout(key="Q")
 
 
 class ProcessShare(NamedTuple):
-    """Value of `process_shares`. place: of its owner. uid: of the user who answers for it.
+    """Value of `process_shares`. place: of its owner. uid: of the user who answers for it. used: without OF_GROUPS.
 
     group: id of its cgroup at its first call. user_key: for Shares.expect(), of the user within the uppermost group.
     """
@@ -45,10 +53,11 @@ class ProcessShare(NamedTuple):
 
 
 class OwnerRow(NamedTuple):
-    """Value of `owners`: rows held and rows refused, by ShareTable."""
+    """Value of `owners`: rows held and rows refused, by ShareTable. user: who made the control group that was refused last."""
 
     used: tuple[int, ...]
     refused: tuple[int, ...]
+    user: int
 
 
 def no_request(*_arguments: int) -> None:
@@ -75,23 +84,31 @@ class Shares:
         """What the owner at a place holds."""
         table = self._maps.get("owners")
         value = table.get(abi.NUMBER.pack(place)) if table else None
-        row = abi.OWNER_ROW.unpack(value) if value else (0,) * (2 * len(TABLES))
-        return OwnerRow(row[: len(TABLES)], row[len(TABLES) :])
+        return _owner_row(value) if value else OwnerRow((0,) * len(TABLES), (0,) * len(TABLES), 0)
 
-    def refused(self) -> dict[int, tuple[int, ...]]:
-        """Place -> rows refused by ShareTable, of owners that were refused any."""
+    def refused(self) -> dict[int, OwnerRow]:
+        """Place -> row, of owners that were refused any row."""
         table = self._maps.get("owners")
         rows = table.items() if table else ()
         return {
-            abi.NUMBER.unpack(key)[0]: abi.OWNER_ROW.unpack(value)[len(TABLES) :]
+            abi.NUMBER.unpack(key)[0]: _owner_row(value)
             for key, value in rows
-            if any(value[_REFUSED_AT:])
+            if any(value[_REFUSED_AT : _REFUSED_AT + _REFUSED.size])
         }
 
     def clear_owner(self, place: int) -> None:
         """The place is free for another owner: no process has this one any more."""
-        if "owners" in self._maps:
-            self._maps["owners"].put(abi.NUMBER.pack(place), bytes(abi.OWNER_ROW.size))
+        self._request(ShareRequest.CLEAR, place)
+
+    def delete_of_group(self, table: ShareTable, key: bytes) -> None:
+        """Delete a row of a control group, and give it back to the owner that it was booked to. table: one of OF_GROUPS."""
+        rows = self._maps[table.name.lower()]
+        value = rows.get(key)
+        if value is None:
+            return
+        (place,) = abi.NUMBER.unpack_from(value)
+        rows.delete(key)
+        self._request(ShareRequest.GROUP, place, table)
 
     def assign(self, process: int, place: int) -> None:
         """The process belongs to the owner at this place: all that it holds, and will hold."""
@@ -125,6 +142,11 @@ class Shares:
             return {}
         row = abi.SHARE_TOTALS.unpack(value)
         return {name: (row[at], row[len(TABLES) + at]) for at, name in enumerate(TABLES) if row[len(TABLES) + at]}
+
+
+def _owner_row(value: bytes) -> OwnerRow:
+    row = abi.OWNER_ROW.unpack(value)
+    return OwnerRow(row[: len(TABLES)], row[len(TABLES) : 2 * len(TABLES)], row[2 * len(TABLES)])
 
 
 def write_capacities(maps: Mapping[str, MapReader]) -> None:

@@ -33,9 +33,10 @@ class Stack(NamedTuple):
     """The stack of one thread at read_ns, CLOCK_MONOTONIC.
 
     operation: of the outermost open call, abi.OPERATION_NONE outside calls. opened_ns: when that call, or the gap, began.
-    is_running: on a CPU; the registers are then those of its last entry into the kernel. instruction, stack_pointer,
-    frame_pointer: its registers. call_slot: where the return address of the open call is, or 0. memory: words of the stack by
-    address that are addresses of code or of the stack; return addresses that a probe has replaced are the original ones.
+    is_running: on a CPU; the registers are those of its last entry into the kernel. is_stopped: by a signal, a debugger or a
+    freezer. instruction, stack_pointer, frame_pointer: its registers. call_slot: where the return address of the open call is, or
+    0. memory: words of the stack by address that are addresses of code or of the stack; return addresses that a probe has
+    replaced are the original ones.
     """
 
     tid: int
@@ -45,6 +46,7 @@ class Stack(NamedTuple):
     opened_ns: int
     read_ns: int
     is_running: bool
+    is_stopped: bool
     instruction: int
     stack_pointer: int
     frame_pointer: int
@@ -79,7 +81,7 @@ def stacks_of(written: bytes) -> list[Stack]:
 
 
 def _stack_of(row: bytes) -> Stack:
-    tid, tgid, operation, is_running, read_ns, opened_ns, call_slot, *more = _HEAD.unpack_from(row)
+    tid, tgid, operation, is_running, is_stopped, read_ns, opened_ns, call_slot, *more = _HEAD.unpack_from(row)
     instruction, stack_pointer, frame_pointer, frame_count, caller_count, *windows = more
     comm, *words = _TAIL.unpack_from(row, _TAIL_AT)
     memory = {
@@ -100,6 +102,7 @@ def _stack_of(row: bytes) -> Stack:
         opened_ns=opened_ns,
         read_ns=read_ns,
         is_running=bool(is_running),
+        is_stopped=bool(is_stopped),
         instruction=instruction,
         stack_pointer=stack_pointer,
         frame_pointer=frame_pointer,

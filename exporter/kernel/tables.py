@@ -12,6 +12,7 @@ from exporter.kernel import abi
 from exporter.kernel.abi import DropProgram, DropReason
 from exporter.kernel.awaited_rows import read_awaited
 from exporter.kernel.cadence_rows import read_cadence
+from exporter.kernel.call_site_rows import CallSiteKey, CallSiteRow, read_call_sites
 from exporter.kernel.disk_rows import (
     DiskUse,
     DiskUserKey,
@@ -34,7 +35,7 @@ from exporter.kernel.operation_rows import (
 )
 from exporter.kernel.output_rows import OutputRow, read_outputs
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow, ProcessTable, read_communicators
-from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_progress, read_progress
+from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_arrivals, forget_progress, read_progress
 from exporter.kernel.readings import Accounts, Reading, Waits
 from exporter.kernel.share_rows import Shares
 from exporter.kernel.thread_rows import (
@@ -242,6 +243,14 @@ class Tables:
         """Process number -> its row, for processes that use graphs."""
         return read_graphs(self._maps.get("graph_rows"))
 
+    def traced_tgids(self) -> set[int]:
+        """Processes that have made traced calls and have not ended, as the exporter's pid namespace shows them."""
+        return {row.tgid for row in self.read_processes().values() if row.tgid}
+
+    def read_call_sites(self) -> dict[CallSiteKey, CallSiteRow]:
+        """Slow calls by stack of Python functions."""
+        return read_call_sites(self._maps.get("call_sites"))
+
     def read_last_errors(self) -> dict[int, LastError]:
         """Process number -> the last error that CUDA or NCCL returned to it."""
         return read_last_errors(self._maps.get("last_errors"))
@@ -272,12 +281,16 @@ class Tables:
         forget_errors(self._maps.get("errors"), processes, reading.errors)
         if processes & reading.communicators.keys():
             delete_of(self._maps["communicators"], abi.COMMUNICATOR_KEY, processes)
+            rows_of = (reading.communicators.get(process, ()) for process in processes)
+            forget_arrivals(self._maps.get("arrivals"), processes, {row.hash for rows in rows_of for row in rows})
         rows = [reading.processes[process] for process in processes if process in reading.processes]
         if any(row.live_allocations for row in rows):
             delete_of(self._maps["allocations"], abi.ALLOCATION_KEY, processes)
         forget_gpu_rows(self._maps, processes, have_pinned=any(row.pinned_blocks for row in rows))
         if any(progress.process in processes for progress in reading.progress):
             forget_progress(self._maps, processes)
+        if "call_sites" in self._maps:
+            delete_of(self._maps["call_sites"], abi.CALL_SITE_KEY, processes)
         self._time.forget(processes)
         for process in processes:
             self._maps["processes"].delete(abi.NUMBER.pack(process))

@@ -6,15 +6,17 @@ In: numbers, set from any thread. Out: Families, in the order of the catalogue.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from exporter.catalog import OWN_METRICS, Metric
 from exporter.model import Family, Point
 
 
 class OwnMetrics:
-    """Values by metric and labels; safe to set from one thread and read from others."""
+    """Values by metric and labels; safe to set from one thread and read from others. metrics: those of the program, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Sequence[Metric] = OWN_METRICS) -> None:
+        self._metrics = metrics
         self._lock = threading.Lock()
         self._values: dict[Metric, dict[tuple[str, ...], float]] = {}
 
@@ -37,7 +39,7 @@ class OwnMetrics:
     def families(self) -> tuple[Family, ...]:
         """Every metric that has a series."""
         with self._lock:
-            current = [(metric, dict(self._values[metric])) for metric in OWN_METRICS if self._values.get(metric)]
+            current = [(metric, dict(self._values[metric])) for metric in self._metrics if self._values.get(metric)]
         return tuple(
             Family(metric, tuple(Point(None, labels, value) for labels, value in series.items()))
             for metric, series in current

@@ -1,6 +1,6 @@
 """Makes one ChainEvent of whatever happens to a chain and hands it to every sink: log, history, recording, OTLP.
 
-In: transitions and stack evidence, with the process they are about. Out: ChainEvents, in the order of the sinks.
+In: transitions and evidence, with the process they are about. Out: ChainEvents, in the order of the sinks.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from itertools import zip_longest
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainEvent, ChainProcess, ChainSink
+from exporter.chains.evidence import EvidenceSource
 from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
-from exporter.stacks.collector import StackCollector
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 
@@ -24,7 +24,7 @@ def _boot_ns() -> int:
 
 
 class ChainEvents:
-    """processes: of /proc, for the numbers in a remedy's commands. stacks: None where no living process can be sampled.
+    """processes: of /proc, for the numbers in a remedy's commands. sources: of evidence, none where no living process is there.
 
     boot_ns: CLOCK_BOOTTIME, which start times of processes are of.
     """
@@ -33,12 +33,12 @@ class ChainEvents:
         self,
         processes: Processes,
         sinks: Sequence[ChainSink],
-        stacks: StackCollector | None = None,
+        sources: Sequence[EvidenceSource] = (),
         boot_ns: Callable[[], int] = _boot_ns,
     ) -> None:
         self._processes = processes
         self._sinks = tuple(sinks)
-        self._stacks = stacks
+        self._sources = tuple(sources)
         self._boot_ns = boot_ns
 
     def transition(self, transition: Transition, process: ChainProcess, now: Moment) -> None:
@@ -52,11 +52,12 @@ class ChainEvents:
         process_of: Callable[[Chain], ChainProcess],
         now: Moment,
     ) -> None:
-        """Have threads of open chains sampled, and send what has been found since the last tick."""
-        if self._stacks is None:
-            return
-        for found in self._stacks.tick(open_chains, transitions, process_of, now.monotonic_ns):
-            self._send(Transition(Change.EVIDENCE, found.chain), found.process, now, found.lines)
+        """Request evidence about open chains, and send what has been found since the last tick, with each chain as it is now."""
+        newest = {chain.id: chain for chain in open_chains}
+        for source in self._sources:
+            for found in source.tick(open_chains, transitions, process_of, now.monotonic_ns):
+                chain = newest.get(found.chain.id, found.chain)
+                self._send(Transition(Change.EVIDENCE, chain), found.process, now, found.lines)
 
     def _send(self, transition: Transition, process: ChainProcess, now: Moment, evidence: tuple[str, ...] = ()) -> None:
         context = process_context(self._processes, process.tgid)._replace(

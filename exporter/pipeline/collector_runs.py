@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Protocol, TypeVar
 
 from exporter import catalog
+from exporter.errors import ExporterError
 from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,13 @@ class CollectorRuns:
         started_at = time.perf_counter()
         try:
             result = stage()
-        except Exception:
-            log.exception("collector %s failed: its metrics are missing from this scrape", collector)
+        except Exception as error:
+            if not isinstance(error, ExporterError):
+                log.exception("collector %s failed: its metrics are missing from this scrape", collector)
+            elif collector not in self._failed:
+                log.error(
+                    "collector %s failed: its metrics are missing until it works: %s", collector, error.one_line()
+                )
             self._own.add(catalog.own.COLLECTOR_ERRORS, 1, collector)
             self._own.set(catalog.own.COLLECTOR_SUCCESS, 0, collector)
             self._failed.add(collector)
@@ -56,6 +62,10 @@ class CollectorRuns:
         self._failed.discard(collector)
         self._own.set(catalog.own.COLLECTOR_SUCCESS, collector not in self._impaired, collector)
         return result
+
+    def has_failed(self, collector: str) -> bool:
+        """In its last run: what it reads may be unusable."""
+        return collector in self._failed
 
     def set_resets(self, collector: str, resets: int) -> None:
         """Counts of its sources that went back so far."""

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from exporter import catalog
 from exporter.accounting.progress import WorkloadProgress
-from exporter.causes import Cause, largest_culprit
+from exporter.causes import LOST_TIME_CAUSES, Cause, largest_culprit
 from exporter.chains import verdict
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, ChainState, Change, Effect, Severity, Transition, span_id
@@ -199,7 +199,7 @@ class Detection:
         known |= {chain.id: chain for chain in self._engine.open_chains()}  # as they are now
         found: dict[int, dict[Series, Trace]] = {}
         for chain in sorted(known.values(), key=attrgetter("updated_ns")):
-            if chain.process in of and chain.lost_ns:
+            if chain.process in of and chain.lost_ns and chain.cause in LOST_TIME_CAUSES:
                 trace = Trace(chain.id, span_id(chain.id), chain.lost_ns, chain.updated_ns)
                 found.setdefault(chain.process, {})[Series(catalog.sched.LOST, (chain.cause.value,))] = trace
         return found

@@ -6,14 +6,19 @@ In: ticks of a recording. Out: what would have been detected, tick by tick.
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from exporter.accounting.accountant import ProcessTime
+from exporter.files.budget import ReadBudget, Unfinished
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.tables import Tables
+from exporter.kernel.thread_rows import ThreadRow
 from exporter.pipeline.tick import Detected, Pipeline
 from exporter.recording.codec import RowReplay, Tick
+from exporter.recording.file import Recording
 
 
 class ReplayedTransition(NamedTuple):
@@ -29,8 +34,9 @@ class ReplayedRun:
     def __init__(self, ticks: Iterable[Tick]) -> None:
         self._rows = RowReplay(ticks)
         ids = itertools.count(1)
+        self._tables = Tables(self._rows.maps, self._rows.iterate)
         self._pipeline = Pipeline(
-            Tables(self._rows.maps, self._rows.iterate),
+            self._tables,
             ("sched", "chains"),
             lambda: self.now_ns,
             read_gpus=self._rows.gpus,
@@ -44,19 +50,52 @@ class ReplayedRun:
         """Where the time of each process went."""
         return self._pipeline.times()
 
-    def play(self, *, until_end: bool = True) -> Iterator[ReplayedTransition]:
-        """until_end: all processes end with the last tick. Raises ValueError for bad ticks."""
+    def ticks(self) -> Iterator[list[ReplayedTransition]]:
+        """What each tick detected; the state after it can be read before the next one. Raises ValueError for bad ticks."""
         for now_ns in self._rows.ticks():
             self.now_ns = now_ns
             self.began_ns = self.began_ns or now_ns
             rows = self._pipeline.read()
             ended = self.processes.keys() - rows.processes.keys()
-            yield from self._at(now_ns, self._pipeline.tick(rows, ended=ended).detected)
+            detected = self._pipeline.tick(rows, ended=ended).detected
             self.processes = rows.processes
-        if until_end:
-            yield from self._at(self.now_ns, self._pipeline.end(self.processes))
+            yield [ReplayedTransition(now_ns, one) for one in detected]
 
-    @staticmethod
-    def _at(now_ns: int, detected: Iterable[Detected]) -> Iterator[ReplayedTransition]:
-        for one in detected:
-            yield ReplayedTransition(now_ns, one)
+    def play(self, *, until_end: bool = True) -> Iterator[ReplayedTransition]:
+        """All ticks. until_end: all processes end with the last one."""
+        for transitions in self.ticks():
+            yield from transitions
+        if until_end:
+            for one in self._pipeline.end(self.processes):
+                yield ReplayedTransition(self.now_ns, one)
+
+    def calls(self) -> Mapping[int, int]:
+        """Traced calls of each process so far."""
+        feeding = self._pipeline.feeding(self.processes)
+        return {number: row.timed_calls + row.counted_calls for number, row in feeding.items()}
+
+    def threads(self) -> list[ThreadRow]:
+        """Living threads, as they were when a tick last read them."""
+        return self._tables.read_threads()
+
+
+@contextmanager
+def replaying(recording: Recording, budget: ReadBudget | None = None) -> Iterator[ReplayedRun]:
+    """A recording of unknown origin, played while the block lasts. Raises ValueError for ticks that cannot be replayed.
+
+    budget: time for the replay, by default as the size allows.
+    """
+    budget = budget or ReadBudget.for_size(sum(map(len, recording.compressed_ticks)))
+    try:
+        yield ReplayedRun(_within(recording.ticks(), budget))
+    except Unfinished as error:
+        raise ValueError(f"gave up: {error}") from None
+    except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, struct.error) as error:
+        # The rows of a recording are those of our kernel programs, which the accounting need not check.
+        raise ValueError(f"its rows are not those of a node ({type(error).__name__})") from error
+
+
+def _within(ticks: Iterable[Tick], budget: ReadBudget) -> Iterator[Tick]:
+    for tick in ticks:
+        budget.check()
+        yield tick

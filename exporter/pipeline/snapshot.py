@@ -6,29 +6,32 @@ In: Pipeline, the workloads' identities, collectors of the machine. Out: Snapsho
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from exporter.clock import Clock, Moment
-from exporter.history.window import Switches
+from exporter.history.collective_mark import CollectiveMark
+from exporter.history.communicator_windows import LagKey
+from exporter.history.membership import Membership
+from exporter.history.window import ProcessLabels, Switches
+from exporter.history.window_feed import WindowFeed
 from exporter.history.windowing import ProcessTotals
 from exporter.hostmetrics import HostCollector
 from exporter.kernel.process_rows import ProcessRow
 from exporter.model import Identity, Snapshot
+from exporter.pipeline.collective_marks import collective_marks
 from exporter.pipeline.collector_runs import CollectorRuns
+from exporter.pipeline.memberships import lags_ns, memberships
 from exporter.pipeline.tick import Pipeline
 from exporter.pipeline.workload_tracking import WorkloadTracking, process_labels
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.series.store import SeriesStore
 from exporter.totals import Series, Total, Totals, merged
 from exporter.units import NANOSECONDS, seconds
-
-if TYPE_CHECKING:
-    from exporter.history.recorder import Recorder  # SQLite, only for those who keep a history
 
 SHARED_SECONDS = 0.2
 _SHARED_NS = int(SHARED_SECONDS * NANOSECONDS)
@@ -39,18 +42,24 @@ Report = Callable[[Snapshot, float], None]
 
 
 class _TracedProcesses(NamedTuple):
-    """What was read of all processes at one moment. identities: of those that are exported."""
+    """What was read of all processes at one moment. identities: of those that are exported.
+
+    collectives: the last ones. memberships: of processes with labels.
+    """
 
     totals: Totals
     rows: Mapping[int, ProcessRow]
     identities: Mapping[int, Identity]
     switches: Mapping[int, tuple[int, int]]
+    collectives: Callable[[Moment], Sequence[CollectiveMark]]
+    memberships: Callable[[Mapping[int, ProcessLabels], Moment], Sequence[Membership]]
+    lags_ns: Callable[[], Mapping[LagKey, int]]
 
 
 class SnapshotBuilder:
     """Its methods may be called from any thread; one Snapshot is taken at a time.
 
-    runs: guards the collectors of the machine. host_collectors: those, by name. history: gets what was read, by process.
+    runs: guards the collectors of the machine. host_collectors: those, by name. windows: get what was read, by process.
     """
 
     def __init__(
@@ -62,7 +71,7 @@ class SnapshotBuilder:
         runs: CollectorRuns,
         *,
         host_collectors: Mapping[str, HostCollector] = _NO_COLLECTORS,
-        history: Recorder | None = None,
+        windows: WindowFeed | None = None,
         report: Report = lambda _snapshot, _seconds: None,
     ) -> None:
         self._pipeline = pipeline
@@ -71,7 +80,7 @@ class SnapshotBuilder:
         self._clock = clock
         self._runs = runs
         self._host_collectors = host_collectors
-        self._history = history
+        self._windows = windows
         self._report = report
         self._lock = threading.Lock()
         self._latest: Snapshot | None = None
@@ -90,15 +99,15 @@ class SnapshotBuilder:
                 self._report(latest, seconds(self._clock.now().monotonic_ns - now.monotonic_ns))
             return latest
 
-    def feed_history(self) -> None:
-        """Read what a Snapshot would, for the history alone: without a scrape it would get nothing."""
+    def feed_windows(self) -> None:
+        """Read what a Snapshot would, for the windows alone: without a scrape there would be none."""
         with self._lock:
             if self._is_closed:
                 return
             now = self._clock.now()
             with self._reading() as read:
                 pass
-            self._hand_to_history(read, now)
+            self._hand_to_windows(read, now)
 
     def close(self) -> None:
         """From now on the kernel is not read; a request still being served gets the last numbers."""
@@ -116,7 +125,7 @@ class SnapshotBuilder:
             traces = self._pipeline.traces(read.rows)
             snapshot = self._store.snapshot(totals, read.identities, now, traces, host_totals)
             self._tracking.release_unused_identities()
-        self._hand_to_history(read, now)
+        self._hand_to_windows(read, now)
         missing = self._runs.missing_metrics()
         return replace(snapshot, families=tuple(one for one in snapshot.families if one.metric not in missing))
 
@@ -128,8 +137,12 @@ class SnapshotBuilder:
             rows = reading.processes
             owners, engines = self._tracking.owners(rows), self._tracking.engines()
             totals = merged((totals, self._pipeline.totals(reading, owners, engines)))
+            collectives = partial(collective_marks, reading.communicators, reading.progress)
+            places = partial(memberships, reading.communicators, reading.progress)
+            lags = partial(lags_ns, reading.communicators, reading.progress)
             del reading
-            yield _TracedProcesses(totals, rows, self._tracking.identities(), self._pipeline.switches())
+            identities, switches = self._tracking.identities(), self._pipeline.switches()
+            yield _TracedProcesses(totals, rows, identities, switches, collectives, places, lags)
 
     def _collect_host(self, now: Moment) -> TotalsByIdentity:
         """Totals of the machine; every collector runs, whatever becomes of the others."""
@@ -144,10 +157,17 @@ class SnapshotBuilder:
             self._runs.set_resets(name, collector.resets)
         return found
 
-    def _hand_to_history(self, read: _TracedProcesses, now: Moment) -> None:
-        if self._history is None or not self._history.is_due(now):
+    def _hand_to_windows(self, read: _TracedProcesses, now: Moment) -> None:
+        if self._windows is None or not self._windows.is_due(now):
             return
         named = read.identities.keys() & read.rows.keys()
         labels = {number: process_labels(read.identities[number], read.rows[number]) for number in named}
         switches = {number: Switches(*both) for number, both in read.switches.items()}
-        self._history.on_totals(ProcessTotals(now, read.totals, labels, switches))
+        collectives: Sequence[CollectiveMark] = ()
+        places: Sequence[Membership] = ()
+        lags: Mapping[LagKey, int] = {}
+        if not self._runs.has_failed("nccl"):
+            collectives, places, lags = read.collectives(now), read.memberships(labels, now), read.lags_ns()
+        costs_ns = self._tracking.probe_costs_ns()
+        totals = ProcessTotals(now, read.totals, labels, switches, collectives, places, lags, costs_ns)
+        self._windows.on_totals(totals)

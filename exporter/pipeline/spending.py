@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from exporter.chains.chain import Effect
 from exporter.chains.spending import Spending
 from exporter.chains.thresholds import PAGEABLE_BYTES_PER_NS
-from exporter.kernel.abi import Api, HostMemory, Role, Shape, ThreadState, Victim
+from exporter.kernel.abi import Api, Copy, HostMemory, Role, Shape, ThreadState, Victim
 from exporter.kernel.gpu_rows import GpuRows
 from exporter.kernel.operation_rows import OperationKey, OperationRow
 from exporter.kernel.operations import OPERATIONS, Operation
@@ -23,12 +23,15 @@ _OF_ROLE = {
     Role.SYNC: Effect.SYNC,
     Role.EVENT_SYNC: Effect.SYNC,
     Role.COPY: Effect.MEMCPY,
+    Role.QUERY: Effect.SYNC,
 }
-_OF_SHAPE = dict.fromkeys(
-    (Shape.ALLOCATE, Shape.FREE, Shape.PIN, Shape.PIN_AT, Shape.UNPIN), Effect.ALLOC
-) | dict.fromkeys(
-    (Shape.CAPTURE_BEGIN, Shape.CAPTURE_END, Shape.GRAPH_INSTANTIATE, Shape.GRAPH_DESTROY, Shape.EXEC_DESTROY),
-    Effect.GRAPH,
+_OF_SHAPE = (
+    dict.fromkeys((Shape.COPY, Shape.COPY_2D), Effect.MEMCPY)
+    | dict.fromkeys((Shape.ALLOCATE, Shape.FREE, Shape.PIN, Shape.PIN_AT, Shape.UNPIN), Effect.ALLOC)
+    | dict.fromkeys(
+        (Shape.CAPTURE_BEGIN, Shape.CAPTURE_END, Shape.GRAPH_INSTANTIATE, Shape.GRAPH_DESTROY, Shape.EXEC_DESTROY),
+        Effect.GRAPH,
+    )
 )
 
 
@@ -46,6 +49,8 @@ def spending(tables: Tables, number: int, link_bytes_per_second: float = 0.0) ->
         round(copied_bytes / link_bytes_per_second * NANOSECONDS) if link_bytes_per_second else 0,
         _between_calls_ns(threads, (ThreadState.ON_CPU,)),
         _between_calls_ns(threads, (ThreadState.SLEEP, ThreadState.CHILD)),
+        gpu.kernels.get(number, 0) + (graphs.kernels if graphs else 0),
+        sum(copy.bytes for key, copy in gpu.copies.items() if key.direction is Copy.HOST_TO_DEVICE),
     )
 
 
@@ -54,7 +59,9 @@ def _calls_ns(operations: Mapping[OperationKey, OperationRow]) -> dict[Effect, i
     for key, operation in operations.items():
         effect = effect_of(OPERATIONS[key.operation])
         if effect is not None:
-            times[effect] = times.get(effect, 0) + operation.total_ns
+            is_query = OPERATIONS[key.operation].role is Role.QUERY
+            spent_ns = sum(operation.states_ns) if is_query else operation.total_ns  # with the time between queries
+            times[effect] = times.get(effect, 0) + spent_ns
     return times
 
 

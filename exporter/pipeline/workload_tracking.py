@@ -6,28 +6,30 @@ In: process numbers that have ended; Pipeline, WorkloadRegistry. Out: totals kep
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from exporter import catalog
 from exporter.chains.chain import Chain
 from exporter.chains.event import ChainProcess
 from exporter.clock import Clock
+from exporter.history.communicator_windows import LagKey
+from exporter.history.membership import Membership
 from exporter.history.window import NO_SWITCHES, ProcessLabels, Switches
-from exporter.kernel.process_rows import ProcessRow
+from exporter.history.window_feed import WindowFeed
+from exporter.history.windowing import EndedProcess
+from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
+from exporter.kernel.readings import Reading
 from exporter.model import Identity, label_value
 from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.memberships import lags_ns, memberships
 from exporter.pipeline.tick import Detected, Pipeline, Rows, TickResult
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.host_totals import TracedProcess
 from exporter.series.store import SeriesStore
 from exporter.totals import Totals, merged
 from exporter.workloads.registry import WorkloadRegistry
-
-if TYPE_CHECKING:
-    from exporter.history.recorder import Recorder  # SQLite, only for those who keep a history
 
 
 class WorkloadTracking:
@@ -47,7 +49,7 @@ class WorkloadTracking:
         events: ChainEvents,
         own: OwnMetrics,
         clock: Clock,
-        history: Recorder | None = None,
+        windows: WindowFeed | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._registry = registry
@@ -56,9 +58,12 @@ class WorkloadTracking:
         self._events = events
         self._own = own
         self._clock = clock
-        self._history = history
+        self._windows = windows
         self._lock = threading.Lock()
         self._ended: set[int] = set()  # processes whose last totals have not been kept yet
+        self._communicators: dict[
+            int, Sequence[CommunicatorRow]
+        ] = {}  # the last ones of a process, which it may have destroyed
 
     def admit(self) -> None:
         """Read /proc of new processes while it is still there. Reads small tables only."""
@@ -131,6 +136,11 @@ class WorkloadTracking:
         with self._lock:
             return merged((self._registry.workload_info(), self._sampler.totals()))
 
+    def probe_costs_ns(self) -> Mapping[int, int]:
+        """What probes have cost each process so far, as of the last tick."""
+        with self._lock:
+            return self._sampler.spent_ns()
+
     def release_unused_identities(self) -> None:
         """Make room for new workloads: identities without a living process and without kept totals are free again."""
         with self._lock:
@@ -142,6 +152,7 @@ class WorkloadTracking:
     def _run(self, rows: Rows) -> None:
         """Needs both locks."""
         ended = set(self._ended)
+        self._communicators.update((process, known) for process, known in rows.communicators.items() if known)
         renames = self._registry.update_identities(rows.communicators)
         result = self._pipeline.tick(
             rows,
@@ -158,10 +169,13 @@ class WorkloadTracking:
         if result.reading is not None:
             self._retire(ended, rows, result)
             self._pipeline.forget(ended, result.reading)
+            for process in ended:
+                self._communicators.pop(process, None)
             self._sampler.forget(ended)
             self._ended.clear()
 
     def _retire(self, ended: Iterable[int], rows: Rows, result: TickResult) -> None:
+        costs_ns = self._sampler.spent_ns()
         for process in ended:
             identity = self._registry.remove(process)
             if identity is None:
@@ -172,9 +186,23 @@ class WorkloadTracking:
             for brief in self._registry.take_surplus():
                 self._store.fold(brief, self._registry.other, self._clock.now())
             row = rows.processes.get(process)
-            if self._history is not None and row is not None:
+            if self._windows is not None and row is not None:
                 switches = Switches(*self._pipeline.switches().get(process, NO_SWITCHES))
-                self._history.on_process_end(process, process_labels(identity, row), totals, switches)
+                labels = process_labels(identity, row)
+                places, lags = self._last_places(process, labels, result.reading)
+                self._windows.on_process_end(
+                    EndedProcess(process, labels, totals, switches, places, lags, costs_ns.get(process))
+                )
+
+    def _last_places(
+        self, process: int, labels: ProcessLabels, reading: Reading | None
+    ) -> tuple[Sequence[Membership], Mapping[LagKey, int]]:
+        """Its last places in communicators, and how late it had come there in all."""
+        if reading is None:
+            return (), {}
+        communicators = {process: self._communicators.get(process, ())}
+        places = memberships(communicators, reading.progress, {process: labels}, self._clock.now())
+        return places, lags_ns(communicators, reading.progress)
 
     def _report(self, detected: Collection[Detected]) -> None:
         """Chain events go out while it is still known whose they are."""
@@ -212,5 +240,5 @@ class WorkloadTracking:
 
 
 def process_labels(identity: Identity, row: ProcessRow) -> ProcessLabels:
-    """Who a process is, for the history."""
+    """Who a process is, for windows."""
     return ProcessLabels(identity, row.tgid, label_value(row.comm.decode("utf-8", "replace")))

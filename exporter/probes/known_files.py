@@ -145,12 +145,8 @@ class KnownFiles:
         if file.likeness != other.likeness:
             log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
             return
-        file.attachment.detach()
-        if file.lease is not None:
-            file.lease.give_back()
+        self._detach([file], other)
         log.info("detached from %s: it is the same file as %s", file.path, other.path)
-        self.shares.give_back(file.owner)
-        self.meet(other, file.identities)
 
     def detach_unused(self, now: float, kept: Collection[str] = ()) -> None:
         """Files that no process mapped in two whole walks, and that are not expected any more.
@@ -192,7 +188,8 @@ class KnownFiles:
     def detach_all(self) -> None:
         self._detach(self.all())
 
-    def _detach(self, files: Collection[Probed]) -> None:
+    def _detach(self, files: Collection[Probed], heir: Probed | None = None) -> None:
+        """heir: the file that their identities and places lead to from now on; without one they are forgotten."""
         probes.detach_all(file.attachment for file in files if file.attachment)
         for file in files:
             self.shares.give_back(file.owner)
@@ -202,10 +199,19 @@ class KnownFiles:
                 self._by_place[place].discard(file)
                 if not self._by_place[place]:
                     del self._by_place[place]
+            if heir is not None:
+                self._inherit(heir, file)
         self._publish()
         for file in files:  # at last: after that a program may write to it
             if file.lease is not None:
                 file.lease.give_back()
+
+    def _inherit(self, heir: Probed, file: Probed) -> None:
+        for place in file.places:
+            self._add_place(heir, place)
+        for tgid in file.users:
+            self.add_user(heir, tgid)
+        self.meet(heir, file.identities)
 
     def _publish(self) -> None:
         self.probed = tuple(file for file in self.all() if file.attachment)

@@ -45,7 +45,7 @@ BUSY_MAPPINGS: Final = 64
 IDLE_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 1.0
 READER_IDLE_SECONDS: Final = 10.0
-"""After this the patient reader, a process of some 20 MiB, ends."""
+"""After this the patient reader, a process with some 9 MiB of its own, ends."""
 
 
 class Looks:

@@ -66,7 +66,7 @@ class ProcWalk:
             yield from map(Walked, alone)
             yield from (self._walked(tgid, mapped, seconds, reader) for tgid, mapped, seconds in found)
             yield Walked(0)
-        self._end(unreadable, not_read)
+        self._end(unreadable, len(tgids), not_read)
 
     def whole(self, reader: TenantReader) -> None:
         """One walk at once, with all looks."""
@@ -84,11 +84,14 @@ class ProcWalk:
             self._discovery.note_use({(library.mapping.inode, library.mapping.path) for library in mapped})
         return Walked(tgid, self._discovery.met(tgid, mapped, reader), seconds)
 
-    def _end(self, unreadable: int, not_read: set[Owner]) -> None:
+    def _end(self, unreadable: int, processes: int, not_read: set[Owner]) -> None:
         if unreadable and unreadable != self._discovery.unreadable_processes:
-            log.info(
-                "cannot read /proc of %d processes (permission denied): not traced; reading others' takes CAP_SYS_PTRACE",
+            log.log(
+                logging.WARNING if 2 * unreadable > processes else logging.INFO,
+                "cannot read /proc of %d of %d processes (permission denied): not traced; reading others' takes"
+                " CAP_SYS_PTRACE, and a security module may forbid it",
                 unreadable,
+                processes,
             )
         self._discovery.unreadable_processes = unreadable
         self._discovery.end_walk(not_read)

@@ -135,6 +135,10 @@ class AdaptiveSampler:
         for number in processes:
             self._processes.pop(number, None)
 
+    def spent_ns(self) -> Mapping[int, int]:
+        """What probes have cost each process so far, where that is known."""
+        return {number: int(one.history[-1][1].ns) for number, one in self._processes.items() if one.history}
+
     def totals(self) -> Totals:
         """Metrics of every process; shares in billionths."""
         return {

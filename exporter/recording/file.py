@@ -24,6 +24,8 @@ from exporter.clock import Moment
 from exporter.errors import BadInput
 from exporter.files import content
 from exporter.model import Identity
+from exporter.python.call_site import CallSite
+from exporter.recording import call_sites
 from exporter.recording.codec import LAYOUT, Tick
 from exporter.text import untrusted
 
@@ -44,12 +46,16 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class RecordedProcess:
-    """tgid: 0 if it was not in the exporter's pid namespace. cpus: CPUs it might run on, such as `0-3,8`."""
+    """tgid: 0 if it was not in the exporter's pid namespace. cpus: CPUs it might run on, such as `0-3,8`.
+
+    call_sites: lines of Python with slow calls in the recorded minute.
+    """
 
     identity: Identity | None
     tgid: int
     cgroup: str = ""
     cpus: str = ""
+    call_sites: tuple[CallSite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ def write(recording: Recording, path: Path) -> None:
                 "pid": one.tgid,
                 "cgroup": one.cgroup,
                 "cpus": one.cpus,
+                "call_sites": call_sites.to_documents(one.call_sites),
             }
             for number, one in recording.processes.items()
         },
@@ -195,10 +202,12 @@ def _number_of(number: str) -> int:
 
 
 def _process_of(document: Any) -> RecordedProcess:
-    of = partial(untrusted.member, untrusted.mapping(document))
+    known = untrusted.mapping(document)
+    of = partial(untrusted.member, known)
     return RecordedProcess(
         Identity.from_document(of("identity")),
         untrusted.count(of("pid")),
         untrusted.text(of("cgroup"), _MAX_PATH_CHARACTERS),
         untrusted.text(of("cpus"), _MAX_PATH_CHARACTERS),
+        call_sites.from_documents(known.get("call_sites", ())),  # older versions write none
     )

@@ -1,4 +1,4 @@
-"""One scrape: GET of an exposition in Prometheus' protobuf format, within bounds of time and size.
+"""One scrape: GET of an exposition in Prometheus' protobuf format, or of a document beside it, within bounds of time and size.
 
 A user and password in the URL are sent as basic authentication and never shown. Proxies are those of the environment.
 """
@@ -27,8 +27,7 @@ from exporter.units import NANOSECONDS
 
 TIMEOUT_SECONDS: Final = 10.0
 BODY_BYTES_MAX: Final = 32 << 20
-_ACCEPT: Final = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-_CONTENT_TYPE: Final = "application/vnd.google.protobuf"
+_NOT_FOUND: Final = 404
 _CLOCKS_AGREE_NS: Final = 2 * NANOSECONDS  # the header Date has whole seconds
 _MAX_CHARACTERS: Final = 200
 WANTED: Final = "want the address of gpu-stall-exporter's metrics, such as http://gpu7:10478/metrics"
@@ -38,6 +37,22 @@ _REMEDIES: Final = {
     NameNotResolved: "give --url with another host",
     TlsFailed: "set SSL_CERT_FILE to the certificate of its authority, or give --url with http",
 }
+
+
+class PageFormat(NamedTuple):
+    """accept, content_type: of the request and of the response. name: for a message."""
+
+    accept: str
+    content_type: str
+    name: str
+
+
+METRICS: Final = PageFormat(
+    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+    "application/vnd.google.protobuf",
+    "metrics in the protobuf format",
+)
+DOCUMENT: Final = PageFormat("application/json", "application/json", "a JSON document")
 
 
 class ScrapeFailed(ExporterError):
@@ -50,12 +65,22 @@ class OtherResponse(ScrapeFailed):
     exit_code = BadInput.exit_code
 
 
+class NotFound(OtherResponse):
+    """The server has no such page: status 404."""
+
+
 class ScrapeTarget(NamedTuple):
     """url: without user and password. shown: also without the query, which may hold a token. authorization: "" for none."""
 
     url: str
     shown: str
     authorization: str = ""
+
+    def beside(self, name: str) -> ScrapeTarget:
+        """The page of this name in the same folder, with the same query and authorization."""
+        url, shown = urlsplit(self.url), urlsplit(self.shown)
+        path = f"{url.path.rpartition('/')[0]}/{name}"
+        return self._replace(url=url._replace(path=path).geturl(), shown=shown._replace(path=path).geturl())
 
 
 class ScrapedPage(NamedTuple):
@@ -88,18 +113,21 @@ def parse_target(text: str) -> ScrapeTarget:
 
 
 def fetch(
-    target: ScrapeTarget, timeout_seconds: float = TIMEOUT_SECONDS, bytes_max: int = BODY_BYTES_MAX
+    target: ScrapeTarget,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    bytes_max: int = BODY_BYTES_MAX,
+    wanted: PageFormat = METRICS,
 ) -> ScrapedPage:
     """Raises ScrapeFailed, which names the target and the reason. timeout_seconds: from connecting to the last byte."""
     url = urlsplit(target.url)
     client = HttpClient(url, proxy_for(url))
     path = url._replace(scheme="", netloc="").geturl()
-    headers = {"Accept": _ACCEPT, **({"Authorization": target.authorization} if target.authorization else {})}
+    headers = {"Accept": wanted.accept, **({"Authorization": target.authorization} if target.authorization else {})}
     sent_ns = time.monotonic_ns()
     try:
         with client.request("GET", path, headers, Deadline.after(timeout_seconds)) as response:
             at = _answered_at(sent_ns, response.headers.get("date", ""))
-            _check_head(response)
+            _check_head(response, wanted)
             return ScrapedPage(bytes(response.read(bytes_max)), at)
     except ScrapeFailed as error:
         raise type(error)(f"{target.shown}: {error}", remedy=error.remedy) from None
@@ -121,17 +149,17 @@ def _answered_at(sent_ns: int, date: str) -> Moment:
     return Moment(at_ns, unix_ns if abs(server_unix_ns - unix_ns) <= _CLOCKS_AGREE_NS else server_unix_ns)
 
 
-def _check_head(response: ResponseReader) -> None:
+def _check_head(response: ResponseReader, wanted: PageFormat) -> None:
     if 300 <= response.status < 400:
         location = response.headers.get("location", "nowhere")[:_MAX_CHARACTERS]
         raise OtherResponse(f"status {response.status}: redirects to {location}", remedy="give --url that address")
     if not 200 <= response.status < 300:
-        raise OtherResponse(
+        raise (NotFound if response.status == _NOT_FOUND else OtherResponse)(
             f"status {response.status} {response.reason[:_MAX_CHARACTERS]}".rstrip(), remedy="check the path in --url"
         )
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != _CONTENT_TYPE:
+    if content_type != wanted.content_type:
         raise OtherResponse(
-            f"content type {content_type[:_MAX_CHARACTERS] or 'missing'}, not metrics in the protobuf format",
+            f"content type {content_type[:_MAX_CHARACTERS] or 'missing'}, not {wanted.name}",
             remedy=WANTED,
         )

@@ -189,6 +189,8 @@ def _lost(identity: Identity, window: _Window, elapsed: float) -> tuple[CauseLos
     by_cause = window.numbers(catalog.sched.LOST, identity)
     if not by_cause:
         return None
+    # The exporter read its counters at other moments than those of the scrapes: what was lost is no more than there was.
+    elapsed = max(elapsed, sum(by_cause.values()))
     culprits: dict[str, dict[str, float]] = defaultdict(dict)
     for (cause, culprit), lost_seconds in window.numbers(catalog.sched.CULPRIT, identity).items():
         if culprit and lost_seconds > 0:

@@ -52,6 +52,36 @@ class OperationRates(NamedTuple):
     errors_per_second: float = 0.0
 
 
+class SlowLine(NamedTuple):
+    """A line of Python whose calls of one operation were slow in the window, summed over processes.
+
+    busy_share: time in these calls, summed over threads. slow_from_seconds: calls are slow that take longer.
+    """
+
+    operation: str
+    line: str
+    calls_per_second: float
+    busy_share: float
+    slow_from_seconds: float
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean length of the slow calls."""
+        return self.busy_share / self.calls_per_second if self.calls_per_second else 0.0
+
+
+class FailedNode(NamedTuple):
+    """A node of several without figures. failure: a word for programs. message: a phrase for people."""
+
+    node: str
+    failure: str
+    message: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.node}: {self.failure.replace('_', ' ')}: {self.message}"
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One identity. window_seconds: the time that the rates cover; None, like the rates, if unknown.
@@ -59,7 +89,7 @@ class Workload:
     steps: that ended in the window. step_seconds: their mean length, else the last known one (is_step_old).
     lost: the largest first, of the mean process; None without accounting in the exporter. late_seconds: mean time by which it
     enters a collective after the first rank. operations: the most time first.
-    is_sampled: 1 in 64 kernel launches is timed, in at least one of its processes.
+    is_sampled: 1 in 64 kernel launches is timed, in at least one of its processes. slow_lines: the most time first.
     """
 
     identity: Identity
@@ -73,6 +103,7 @@ class Workload:
     operations: tuple[OperationRates, ...] = ()
     is_sampled: bool = False
     steps: int = 0
+    slow_lines: tuple[SlowLine, ...] = ()
 
     @property
     def lost_share(self) -> float | None:
@@ -85,7 +116,7 @@ class View:
     """Everything to display. window_seconds: between the two scrapes; None: totals since the start.
 
     at_unix_seconds: by the exporter's clock. workloads: in the order of their labels. chains: the worst first.
-    notes: reasons why figures are incomplete, a line each.
+    notes: reasons why figures are incomplete, a line each. failed_nodes: of several, those that are missing.
     """
 
     at_unix_seconds: float
@@ -93,3 +124,4 @@ class View:
     workloads: tuple[Workload, ...]
     chains: tuple[OpenChain, ...]
     notes: tuple[str, ...] = ()
+    failed_nodes: tuple[FailedNode, ...] = ()

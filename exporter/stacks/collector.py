@@ -1,34 +1,36 @@
 """Samples stacks of threads and names their functions, in a thread of its own: a tick requests, and a later tick gets the result.
 
-In: chains and their transitions. Out: Evidence, for one chain at a time. The thread ends when no request is left.
+In: chains and their transitions. Out: Evidence, for one chain at a time. The thread ends when no request is left. Interpreters of
+Python are found there as well, before a chain needs them, because the kernel reads frames of slow calls only where it knows them.
 """
 
 from __future__ import annotations
 
-import logging
 import queue
-import threading
-from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 
 from exporter.chains.chain import Chain, Transition
 from exporter.chains.event import ChainProcess
+from exporter.chains.evidence import Evidence
 from exporter.errors import NoAnswer, NotPossibleHere, ProcessGone
 from exporter.host.reader import RuleAt
 from exporter.host.symbols import CodeAddress, Symbols
 from exporter.kernel.stacks import Stack, Stacks
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.stacks.format import format_stack, format_without_names
-from exporter.stacks.selection import SampleRequest, ThreadSelection
+from exporter.python.call_site import CallSite
+from exporter.stacks.format import PythonSection, format_stack, format_without_names
+from exporter.stacks.moments import take_showing
+from exporter.stacks.python_evidence import PythonEvidence, SlowCallsOfChain
+from exporter.stacks.selection import SampleRequest, ThreadSelection, feeders
 from exporter.stacks.unwinding import Backtrace, unwind
-
-log = logging.getLogger(__name__)
+from exporter.threads.on_demand import OnDemandThread
 
 QUEUE_MAX = 16
 """Requests that may wait. If more chains open at once on a node, they have a cause in common."""
 
-STOP_SECONDS = 2.0
-"""A stop waits so long for the thread, which may be waiting for a lock on a process's memory map."""
+TAKES_MAX = 3
+"""How often the stacks of one request are taken."""
 
 NAMED, LOCATED, UNNAMED, FAILED, LEFT_OUT = RESULTS = ("named", "located", "unnamed", "failed", "left_out")
 """Results of one stack: functions named by bcc; only files known; the process had ended; no stack taken; the queue was full."""
@@ -43,23 +45,10 @@ RulesOf = Callable[[int], RuleAt]
 """Unwind rules of a process, by its tgid. Raises NoAnswer."""
 
 
-class Evidence(NamedTuple):
-    """lines: text about the sampled threads. chain: as it is now, or as it was if it is resolved."""
-
-    chain: Chain
-    process: ChainProcess
-    lines: tuple[str, ...]
-
-
-class _Request(NamedTuple):
-    sample: SampleRequest
-    process: ChainProcess
-
-
 class StackCollector:
     """One for all chains. tick() and close() are called from one thread.
 
-    on_idle: called when no request is left.
+    python: None where frames of Python cannot be read. on_idle: called when no request is left.
     """
 
     def __init__(
@@ -70,6 +59,7 @@ class StackCollector:
         symbols: Symbols,
         count: Count,
         *,
+        python: PythonEvidence | None = None,
         on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self._read_threads = read_threads
@@ -77,14 +67,10 @@ class StackCollector:
         self._rules_of = rules_of
         self._symbols = symbols
         self._count = count
-        self._on_idle = on_idle
+        self._python = python
         self._selection = ThreadSelection()
-        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Evidence] = queue.SimpleQueue()
-        self._lock = threading.Lock()  # for the next three
-        self._waiting = 0
-        self._thread: threading.Thread | None = None
-        self._is_closed = False
+        self._thread = OnDemandThread("stacks", QUEUE_MAX, on_idle)
 
     def tick(
         self,
@@ -98,51 +84,43 @@ class StackCollector:
         if due:
             threads = self._read_threads({one.chain.process for one in due})
             for sample in self._selection.select(due, threads):
-                self._request(_Request(sample, process_of(sample.chain)))
-        newest = {chain.id: chain for chain in chains}
-        return [one._replace(chain=newest.get(one.chain.id, one.chain)) for one in _drained(self._results)]
+                self._request(partial(self._sample, sample, process_of(sample.chain)), len(sample.tids))
+        if self._python is not None:
+            follow = self._python.due(now_ns)
+            if follow is not None:
+                self._request(follow)
+            self._request_lines(self._python, chains, process_of, now_ns)
+        return list(_drained(self._results))
+
+    def call_sites(self, process: int) -> tuple[CallSite, ...]:
+        """Slow calls of a process so far, by line of Python. From any thread."""
+        return self._python.named_sites.call_sites(process) if self._python is not None else ()
+
+    @property
+    def call_sites_read_ns(self) -> int:
+        """When call sites were read last, CLOCK_MONOTONIC; 0 for never."""
+        return self._python.named_sites.read_ns if self._python is not None else 0
+
+    def call_sites_since(self, process: int, since_ns: int) -> tuple[CallSite, ...]:
+        """Those of the time since then. From any thread."""
+        return self._python.call_sites_since(process, since_ns) if self._python is not None else ()
 
     def close(self) -> None:
         """Drops the requests that wait."""
-        with self._lock:
-            self._is_closed = True
-            thread = self._thread
+        self._thread.close()
         self._symbols.close()
-        if thread is not None:
-            thread.join(STOP_SECONDS)
+        self._thread.join()
 
-    def _request(self, request: _Request) -> None:
-        with self._lock:
-            if self._waiting >= QUEUE_MAX:
-                for _ in request.sample.tids:
-                    self._count(LEFT_OUT)
-                return
-            self._waiting += 1
-            self._requests.put(request)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="stacks", daemon=True)
-                self._thread.start()
+    def _request(self, work: Callable[[], None], stacks: int = 0) -> None:
+        if not self._thread.run(work):
+            for _ in range(stacks):
+                self._count(LEFT_OUT)
 
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if self._is_closed or not self._waiting:
-                    self._thread = None
-                    break
-                request = self._requests.get()
-                self._waiting -= 1
-            try:
-                self._sample(request)
-            except Exception:  # a defect must not lose the next request
-                log.exception("stack sampling failed: defect in the exporter")
-        self._on_idle()
-
-    def _sample(self, request: _Request) -> None:
+    def _sample(self, sample: SampleRequest, process: ChainProcess) -> None:
         """Takes all stacks first, while the threads are stuck; naming takes a second."""
-        chain, tgid, tids = request.sample
-        taken = [self._stacks.take(tid) for tid in tids]
-        stacks = [stack for stack in taken if stack is not None]
-        for _ in range(len(taken) - len(stacks)):
+        chain, tgid, tids = sample
+        stacks, python = self._taken(sample)
+        for _ in range(len(tids) - len(stacks)):
             self._count(FAILED)
         if not stacks:
             return
@@ -158,17 +136,52 @@ class StackCollector:
             lines = [line for stack in stacks for line in format_without_names(stack)]
             result = UNNAMED
         else:
-            lines = [line for stack, backtrace in pairs for line in format_stack(stack, backtrace, names.texts)]
+            lines = [
+                line
+                for stack, backtrace in pairs
+                for line in format_stack(stack, backtrace, names.texts, python.get(stack.tid))
+            ]
             result = NAMED if names.by_bcc else LOCATED
-        self._results.put(Evidence(chain, request.process, tuple(lines)))
+        self._results.put(Evidence(chain, process, tuple(lines)))
         for _ in stacks:
             self._count(result)
+
+    def _taken(self, sample: SampleRequest) -> tuple[list[Stack], dict[int, PythonSection]]:
+        """Again if a thread goes on while its tasks are read: a second time what they need of the process is known."""
+        chain, tgid, (first, *others) = sample
+        for _ in range(TAKES_MAX):
+            taken = [take_showing(chain.cause, first, self._stacks.take), *map(self._stacks.take, others)]
+            stacks = [stack for stack in taken if stack is not None]
+            python = self._python.of_stacks(tgid, stacks) if self._python else {}
+            if not any(section.has_gone_on for section in python.values()):
+                break
+        return stacks, python
+
+    def _request_lines(
+        self,
+        python: PythonEvidence,
+        chains: Collection[Chain],
+        process_of: Callable[[Chain], ChainProcess],
+        now_ns: int,
+    ) -> None:
+        due = [(slow, process_of(slow.chain)) for slow in python.slow_calls(chains, now_ns)]
+        due = [(slow, process) for slow, process in due if python.can_read(process.tgid)]
+        threads = self._read_threads({slow.chain.process for slow, _ in due}) if due else ()
+        for slow, process in due:
+            self._request(partial(self._name_lines, python, slow, process, feeders(slow.chain.process, threads)))
+
+    def _name_lines(
+        self, python: PythonEvidence, slow: SlowCallsOfChain, process: ChainProcess, tids: Sequence[int]
+    ) -> None:
+        lines = python.lines_of(slow, process.tgid, tids, self._stacks.take)
+        if lines:
+            self._results.put(Evidence(slow.chain, process, lines))
 
 
 def _code_addresses(stack: Stack, backtrace: Backtrace) -> Iterator[CodeAddress]:
     yield CodeAddress(stack.instruction, is_return=False)
-    for address in (*backtrace.within, *backtrace.callers):
-        yield CodeAddress(address, is_return=True)
+    for frame in (*backtrace.within, *backtrace.callers):
+        yield CodeAddress(frame.address, is_return=True)
 
 
 def _drained(results: queue.SimpleQueue[Evidence]) -> Iterator[Evidence]:

@@ -21,6 +21,9 @@ STUCK_NS = NANOSECONDS
 THREADS_MAX = 4
 """The thread that feeds the GPU, autograd's, and two more: a person reads the result."""
 
+FEEDERS_MAX = 2
+"""Threads whose lines are sampled: the training loop, and autograd's."""
+
 SAMPLES_MAX = 2
 """When the chain opens, and once more when it escalates or a call is stuck by then."""
 
@@ -101,6 +104,12 @@ class ThreadSelection:
                 samples.calls |= {(row.tid, row.opened_ns) for row in rows if row.operation != OPERATION_NONE}
                 requests.append(SampleRequest(chain, rows[0].tgid, tuple(row.tid for row in rows)))
         return requests
+
+
+def feeders(process: int, threads: Iterable[ThreadRow]) -> tuple[int, ...]:
+    """Threads that feed the GPU, the latest to have made or left a call first."""
+    rows = [row for row in threads if row.process == process and row.tid and row.victim is Victim.STEP]
+    return tuple(row.tid for row in sorted(rows, key=lambda row: -row.opened_ns)[:FEEDERS_MAX])
 
 
 def _selected(rows: Iterable[ThreadRow], sampled: set[tuple[int, int]], *, with_feeders: bool) -> Sequence[ThreadRow]:

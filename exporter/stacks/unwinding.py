@@ -1,7 +1,7 @@
 """Unwinds the user stack of a thread, from the copied stack memory and the unwind rules of its functions.
 
-In: a Stack, the rules. Out: return addresses, innermost first. A function with rules needs no frame pointer. In code without
-rules, such as code generated at run time, the chain of frame pointers is followed. Nothing is read here.
+In: a Stack, the rules. Out: return addresses and their places on the stack, innermost first. A function with rules needs no frame
+pointer. In code without rules, such as code generated at run time, the chain of frame pointers is followed. Nothing is read here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ RuleAt = Callable[[int], Rule | None]
 
 
 class Backtrace(NamedTuple):
-    """Return addresses. within: from the innermost function to the entry of the thread's open call. callers: of that call.
+    """within: from the innermost function to the entry of the thread's open call. callers: of that call.
 
-    Without an open call, or if its entry is not found in the stack, all addresses are in `within`.
+    Without an open call, or if its entry is not found in the stack, all frames are in `within`.
     """
 
-    within: tuple[int, ...]
-    callers: tuple[int, ...]
+    within: tuple[Frame, ...]
+    callers: tuple[Frame, ...]
 
 
 class _Cursor(NamedTuple):
@@ -39,14 +39,14 @@ class _Cursor(NamedTuple):
 def unwind(stack: Stack, rule_at: RuleAt) -> Backtrace:
     """If unwinding stops before the entry of the open call, it continues there."""
     start = _Cursor(stack.instruction, stack.stack_pointer, stack.frame_pointer)
-    frames = list(_frames_from(start, stack, rule_at))
+    frames = tuple(_frames_from(start, stack, rule_at))
     if not stack.call_slot:
-        return Backtrace(_addresses(frames), ())
-    within = [frame for frame in frames if frame.slot < stack.call_slot]
+        return Backtrace(frames, ())
+    within = tuple(frame for frame in frames if frame.slot < stack.call_slot)
     callers = frames[len(within) :]
     if not callers or callers[0].slot != stack.call_slot:
-        callers = list(_frames_from_call(stack, rule_at))
-    return Backtrace(_addresses(within if callers else frames), _addresses(callers))
+        callers = tuple(_frames_from_call(stack, rule_at))
+    return Backtrace(within if callers else frames, callers)
 
 
 def _frames_from_call(stack: Stack, rule_at: RuleAt) -> Iterator[Frame]:
@@ -90,7 +90,3 @@ def _frame_pointer(cursor: _Cursor, rule: Rule | None, end: int, stack: Stack) -
     if rule.frame_pointer_at is None:
         return cursor.frame_pointer
     return stack.memory.get(end + rule.frame_pointer_at)
-
-
-def _addresses(frames: list[Frame]) -> tuple[int, ...]:
-    return tuple(frame.address for frame in frames)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ class Untrusted(ValueError):
     """A value is not what it should be: of another type, beyond its bounds, or not JSON."""
 
 
-def json_value(raw: bytes | str, bytes_max: int, values_max: int = VALUES_MAX) -> Any:
+def json_value(raw: bytes | str, bytes_max: int, values_max: int = VALUES_MAX, depth_max: int = DEPTH_MAX) -> Any:
     """The only value of a JSON document of bounded size, depth and number of values. NaN and infinity are no JSON."""
     encoded = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
     if len(encoded) > bytes_max:
@@ -47,10 +47,15 @@ def json_value(raw: bytes | str, bytes_max: int, values_max: int = VALUES_MAX) -
     if sum(without_strings.count(mark) for mark in b",[{:") > values_max:
         raise Untrusted(f"JSON of more than {values_max} values")
     brackets = without_strings.translate(None, _NOT_BRACKETS)
-    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > DEPTH_MAX:
-        raise Untrusted(f"JSON with more than {DEPTH_MAX} levels")
+    if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > depth_max:
+        raise Untrusted(f"JSON with more than {depth_max} levels")
+    return small_json_value(encoded)
+
+
+def small_json_value(raw: bytes) -> Any:
+    """The same of a document that is small enough to be decoded whatever it holds, with as many levels as Python decodes."""
     try:
-        return json.loads(encoded, parse_constant=_refuse_constant)
+        return json.loads(raw, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise Untrusted(f"not JSON: {printable(str(error)[:NAME_CHARACTERS])}") from None
 
@@ -102,6 +107,13 @@ def number(value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= NUMBER_MAX:
         raise Untrusted(f"want a number, not {_kind(value)}")
     return float(value)
+
+
+def amounts(values: Collection[Any]) -> list[float]:
+    """Finite numbers from 0 to NUMBER_MAX."""
+    if any(type(one) not in (float, int) for one in values) or not all(0 <= one <= NUMBER_MAX for one in values):
+        raise Untrusted("want numbers from 0 on")
+    return [float(one) for one in values]
 
 
 def finite(value: float) -> float:

@@ -110,6 +110,7 @@ def document(view: View) -> dict[str, Any]:
         "at_unix_seconds": view.at_unix_seconds,
         "window_seconds": view.window_seconds,
         "notes": view.notes,
+        "failed_nodes": [one._asdict() for one in view.failed_nodes],
         "chains": [
             {**one._asdict(), "identity": asdict(one.identity), "severity": one.severity.name.lower()}
             for one in view.chains
@@ -119,7 +120,7 @@ def document(view: View) -> dict[str, Any]:
                 **{
                     name: value
                     for name, value in asdict(one).items()
-                    if name not in ("processes", "lost", "operations")
+                    if name not in ("processes", "lost", "operations", "slow_lines")
                 },
                 "processes": [process._asdict() for process in one.processes],
                 "lost": None
@@ -129,6 +130,7 @@ def document(view: View) -> dict[str, Any]:
                     {**operation._asdict(), "quantiles_seconds": _quantiles(operation.quantiles_seconds)}
                     for operation in one.operations
                 ],
+                "slow_lines": [{**line._asdict(), "mean_seconds": line.mean_seconds} for line in one.slow_lines],
             }
             for one in view.workloads
         ],

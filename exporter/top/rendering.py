@@ -13,7 +13,7 @@ from exporter.chains.chain import Effect
 from exporter.scrape.view import OpenChain, View, Workload
 from exporter.top import terminal_text
 from exporter.top.layout import Line, Style, StyledText, clipped, padded, restyled, text_of
-from exporter.top.operation_table import operation_table, operations_title
+from exporter.top.operation_table import operation_table, operations_title, rows_with_lines
 from exporter.top.screen import Screen, arranged, selected_of
 from exporter.top.terminal_text import Glyphs
 from exporter.top.workload_table import CAUSE_STYLES, SEVERITY_STYLES, workload_table
@@ -26,7 +26,7 @@ _NO_EFFECTS: Final = (Effect.STEP, Effect.EXIT)  # the step as a whole, or the e
 _HELP: Final = (
     "Up Down j k     select a workload, or scroll its operations",
     "PgUp PgDn g G   ten at a time; first, last",
-    "Enter  Esc      operations of the workload; back",
+    "Enter  Esc      operations of the workload, with lines of Python; back",
     "s               next order: lost, step, late, calls, rank, node",
     "l t a c r n     order by lost, step time, lateness, calls, rank, node",
     "R               reverse the order",
@@ -40,6 +40,8 @@ _HELP: Final = (
     "LATE  time by which it enters a collective after the node's first rank, mean",
     "TIME  part of the time in such calls, summed over threads; a synchronising call",
     "      waits for the GPU, which is not lost time",
+    "slow  calls of the operation from a line of Python, that took twice as long as",
+    "      nine of ten before: how many, their mean length, their part of the time",
 )
 
 
@@ -60,7 +62,8 @@ def lines_of(
 ) -> tuple[Line, ...]:
     """The lines of a terminal. size: columns and lines."""
     width, height = max(size[0], 1), max(size[1], 1)
-    head = [_title(view, screen, status, width, glyphs), *_messages(view, screen, status)]
+    messages = _shortened(_messages(view, screen, status), max(height // 4, 1), "message")
+    head = [_title(view, screen, status, width, glyphs), *messages]
     foot = [_footer(screen, width)] if height >= _LINES_WITH_FOOTER or screen.typed is not None else []
     left = max(height - len(head) - len(foot), 0)
     if screen.is_help:
@@ -84,11 +87,9 @@ def plain_lines_of(view: View, screen: Screen, status: ScrapeStatus, width: int,
     ]
     lines += [(), *workload_table(rows, width, glyphs)]
     if rows:
-        lines += [
-            (),
-            operations_title(rows[0], glyphs, with_node=_has_nodes(view)),
-            *operation_table(rows[0], width, glyphs)[: 2 * _OPERATION_LINES + 1],
-        ]
+        names, operations = rows_with_lines(rows[0], width, glyphs)
+        shown = [line for one in operations[: 2 * _OPERATION_LINES] for line in one]
+        lines += [(), operations_title(rows[0], glyphs, with_node=_has_nodes(view)), names, *shown]
     return tuple(text_of(clipped(line, width, glyphs)).rstrip() for line in lines)
 
 
@@ -134,7 +135,8 @@ def _messages(view: View, screen: Screen, status: ScrapeStatus) -> list[Line]:
     lines: list[Line] = []
     if status.failure:
         lines.append((StyledText(f"STALE for {status.stale_seconds:.0f} s: {status.failure}", Style.WARNING),))
-    lines += [(StyledText(note, Style.WARNING),) for note in view.notes]
+    missing = (one.line for one in view.failed_nodes)
+    lines += [(StyledText(note, Style.WARNING),) for note in (*missing, *view.notes)]
     if view.workloads and not arranged(screen, view):
         lines.append((StyledText("no workload matches the filter", Style.WARNING),))
     return lines
@@ -160,7 +162,7 @@ def _overview(view: View, screen: Screen, width: int, height: int, glyphs: Glyph
     rows = arranged(screen, view)
     chosen = selected_of(screen, rows)
     is_low = height < _LOW_SCREEN
-    chains = _shortened(_chains(view, screen, width, glyphs), max(height // 4, 1))
+    chains = _shortened(_chains(view, screen, width, glyphs), max(height // 4, 1), "open chain")
     if is_low and not view.chains:
         chains = []
     blank: list[Line] = [] if is_low else [()]
@@ -189,12 +191,12 @@ def _scrolled(rows: Sequence[Line], selected: int, height: int) -> list[tuple[Li
     return [(row, number == selected) for number, row in enumerate(rows)][first : first + height]
 
 
-def _shortened(lines: list[Line], height: int) -> list[Line]:
+def _shortened(lines: list[Line], height: int, what: str) -> list[Line]:
     if len(lines) <= height:
         return lines
     kept = lines[: max(height - 1, 1)]
     missing = len(lines) - len(kept)
-    return [*kept, (StyledText(f"and {missing} more open chains", Style.DIM),)] if height > 1 else kept
+    return [*kept, (StyledText(f"and {missing} more {what}s", Style.DIM),)] if height > 1 else kept
 
 
 def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line]:
@@ -232,7 +234,7 @@ def _culprits(chain: OpenChain) -> str:
 
 
 def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], glyphs: Glyphs) -> list[Line]:
-    """One workload: its row, its chains with their ids, every cause with its culprits, every operation."""
+    """One workload: its row, chains with their ids, causes with their culprits, operations with their lines of Python."""
     width, height = size
     heading, row = workload_table([workload], width, glyphs)
     lines: list[Line] = [heading, row, ()]
@@ -255,7 +257,8 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
     lines = lines[: max(height - _OPERATION_LINES - 1, 2)]
     processes = ", ".join(f"{process.comm} {process.pid}" for process in workload.processes)
     title = (*operations_title(workload, glyphs, with_node=True), StyledText(f"  {processes}", Style.DIM))
-    names, *operations = operation_table(workload, width, glyphs)
+    names, operations = rows_with_lines(workload, width, glyphs)
     lines += [(), title, names]
     first = min(scroll, max(len(operations) - 1, 0))
-    return [*lines, *operations[first : first + max(height - len(lines), 0)]]
+    shown = [line for rows in operations[first:] for line in rows]
+    return [*lines, *shown[: max(height - len(lines), 0)]]

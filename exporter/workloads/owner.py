@@ -36,6 +36,11 @@ def owner_of(cgroup_text: str, uid: int) -> Owner:
         parts = line.split(":", 2)
         if len(parts) == 3 and (owner := _container_owner(parts[2].removesuffix(" (deleted)"))):
             return owner
+    return user_owner(uid)
+
+
+def user_owner(uid: int) -> Owner:
+    """A user, with all that is in no container."""
     return Owner(f"uid {uid}", f"uid {uid}")
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.kernel.share_rows import PLACES, TABLES, ProcessShare, Shares
-from exporter.workloads.owner import Owner
+from exporter.kernel.share_rows import OF_GROUPS, PLACES, TABLES, ProcessShare, Shares
+from exporter.workloads.owner import Owner, user_owner
 from exporter.workloads.refusals import Refusals
 
 KEYS_MAX: Final = 8
@@ -103,10 +103,11 @@ class OwnerPlaces:
         self._shares.clear_owner(number)
 
     def count_refusals(self) -> None:
-        """Add what the kernel has refused since the last call."""
-        for number, refused in self._shares.refused().items():
+        """Add what the kernel has refused since the last call; to control groups without a known owner as to their user."""
+        for number, row in self._shares.refused().items():
             place = self._places.get(number)
             before = self._counted.get(number, (0,) * len(TABLES))
-            for table, now, earlier in zip(TABLES, refused, before, strict=True):
-                self._refused.add(table, place.owner if place else UNNAMED, now - earlier)
-            self._counted[number] = refused
+            for table, now, earlier in zip(TABLES, row.refused, before, strict=True):
+                unknown = user_owner(row.user) if table in OF_GROUPS else UNNAMED
+                self._refused.add(table, place.owner if place else unknown, now - earlier)
+            self._counted[number] = row.refused

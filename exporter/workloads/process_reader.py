@@ -32,7 +32,7 @@ _ENVIRONMENT_NAMES: Final = ranks.ENVIRONMENT_NAMES | slurm.ENVIRONMENT_NAMES | 
 class Reads(Protocol):
     """Reads what belongs to tenants; see host/tenant_reads.py."""
 
-    def environment(self, tgid: int, names: Collection[str]) -> Mapping[str, str]: ...
+    def environment(self, tgid: int, names: Collection[str], expected: Collection[str] = ()) -> Mapping[str, str]: ...
 
     def programs(self, tgid: int) -> Iterable[Program]: ...
 
@@ -55,7 +55,7 @@ class ProcessReader:
         if not tgid:
             return unread_process(row, uid)
         try:
-            environment = self._reads.environment(tgid, _ENVIRONMENT_NAMES)
+            environment = self._reads.environment(tgid, _ENVIRONMENT_NAMES, ranks.RANKS_OF_LAUNCHERS)
             cgroup_text = processes.cgroup(tgid)
             container = seen_from(parse_cgroup(cgroup_text), self._machine_id)
             if not _has_started(row, processes.start_time_ticks(tgid)):

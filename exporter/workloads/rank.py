@@ -4,8 +4,9 @@ In: a few environment variables of the process, or the communicators it holds. O
 A rank is never guessed: a malformed value counts as absent, contradictory values are not used.
 
 Each launcher sets a family of variables. The first family with a valid rank decides, in the order of _FAMILIES: a launcher that
-is started by another one comes first, since torchrun within srun overrides srun. The size and the local rank come from the same
-family; if it lacks them, from another one with the same rank.
+is started by another one comes first, since torchrun within srun overrides srun. But rank 0 of 1 says nothing if another family
+has a rank of several: a pod of one replica has RANK=0 and WORLD_SIZE=1, which eight ranks of mpirun in it inherit. The size and
+the local rank come from the same family; if it lacks them, from another one with the same rank.
 
 Slurm also sets SLURM_PROCID=0 for a batch script, and everything started in the script inherits it. So it counts only in a step
 (SLURM_STEP_ID is set; for a batch script it is not) of two tasks or more: the single task of a step is most often a launcher,
@@ -44,6 +45,7 @@ _FAMILIES: Final = (
     _Family("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_LOCAL_RANK",), ("OMPI_COMM_WORLD_SIZE",)),
     # MVAPICH
     _Family("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), ("MV2_COMM_WORLD_SIZE",)),
+    _Family("MVP_COMM_WORLD_RANK", ("MVP_COMM_WORLD_LOCAL_RANK",), ("MVP_COMM_WORLD_SIZE",)),  # since version 3
     # MPICH and Intel MPI
     _Family("PMI_RANK", ("MPI_LOCALRANKID",), ("PMI_SIZE",)),
     # IBM jsrun
@@ -61,6 +63,8 @@ _RUN_ID: Final = "TORCHELASTIC_RUN_ID"
 ENVIRONMENT_NAMES: Final[frozenset[str]] = frozenset(
     name for family in _FAMILIES for name in (family.rank, *family.local_rank, *family.world_size)
 ) | {*_STEP_ID, _RUN_ID}
+RANKS_OF_LAUNCHERS: Final[frozenset[str]] = frozenset(family.rank for family in _FAMILIES if family is not _SLURM)
+"""A process without any of them may have set one itself: workers of torch.multiprocessing.spawn() in a batch script of Slurm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,15 @@ def rank_from_environment(environment: Mapping[str, str]) -> Rank:
     """environment: variables among ENVIRONMENT_NAMES, none of which is required."""
     run_id = _text(environment, _RUN_ID)
     about_job = Rank(run_id="" if run_id == "none" else run_id)  # the value of torchrun for a run without an id
-    ranks = [(family, rank) for family in _FAMILIES if (rank := _family_rank(environment, family)) is not None]
+    ranks = {family: rank for family in _FAMILIES if (rank := _family_rank(environment, family)) is not None}
     if not ranks:
         return about_job
-    first, rank = ranks[0]
-    agreeing = [family for family, other_rank in ranks if other_rank == rank]
+    sizes = {family: _first_number(environment, family.world_size) or 0 for family in ranks}
+    first = next(iter(ranks))
+    if sizes[first] == 1:
+        first = next((family for family in ranks if sizes[family] > 1), first)
+    rank = ranks[first]
+    agreeing = [first, *(family for family in ranks if family is not first and ranks[family] == rank)]
     return replace(
         about_job,
         rank=str(rank),

@@ -14,22 +14,32 @@ from pathlib import Path
 from exporter.config.probes import AttachKind
 from exporter.kernel import loader
 from exporter.kernel.libbpf import Libbpf
+from exporter.stacks.line_samples import SAMPLES
 from tests.bench import (
     accuracy,
     call_cost,
+    cluster_cost,
     exporter_cost,
     host_cost,
     hostile_clients,
+    node_rig_cost,
     pause,
+    python_cost,
+    query_cost,
+    record_cost,
     render_cost,
     rules_cost,
+    serve_cost,
     sidecars,
     step_time,
     switch_cost,
     target,
     tick_cost,
+    verdict_cost,
 )
 from tests.support import paging
+from tests.support.node_rig import FAILING, NODES
+from tests.support.storing import JSON, PROTOBUF
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "measurements.md"
 CROWD_PROCESSES, CROWD_OPERATIONS = 1000, 20
@@ -64,16 +74,23 @@ def _table() -> Iterator[str]:
     yield "| figure | measured | bar | |"
     yield "|---|---|---|---|"
     yield from _call_rows(kind)
+    yield from _python_rows()
     yield from _pause_rows()
     yield from _switch_rows()
     yield from _host_rows()
     yield from _step_rows()
+    yield from _record_rows()
     yield from _exporter_rows()
     yield from _crowd_rows()
     yield from _client_rows()
     yield from _sidecar_rows()
     yield from _render_rows()
     yield from _alert_rows()
+    yield from _query_rows()
+    yield from _serve_rows()
+    yield from _cluster_rows()
+    yield from _verdict_rows()
+    yield from _rig_rows()
     yield from _accuracy_rows()
 
 
@@ -98,6 +115,43 @@ def _call_rows(kind: AttachKind) -> Iterator[str]:
         "the obvious alternative: one ring-buffer record per call, read by Python",
         f"{record_ns:,.0f} ns in the traced process and {reader_ns:,.0f} ns in the reader per call, "
         f"{dropped:.1%} dropped",
+        "for comparison",
+    )
+
+
+def _python_rows() -> Iterator[str]:
+    costs = list(python_cost.python_costs())
+
+    def measured(figures: list[str]) -> str:
+        return ", ".join(f"{cost.version} {figure}" for cost, figure in zip(costs, figures, strict=True))
+
+    beside = f"beside {python_cost.THREADS} other threads of Python, by version"
+    ratios = [statistics.median(cost.ratios) for cost in costs]
+    yield _row(
+        f"a call that is not slow, with `--stacks.python` against without it, {beside}",
+        measured([f"{ratio - 1:+.2%}" for ratio in ratios]),
+        "≤ 1 %",
+        is_met=max(ratios) <= 1.01,
+    )
+    slow_us = [statistics.median(cost.slow_ns) / 1000 for cost in costs]
+    yield _row(
+        f"reading {python_cost.FRAMES} frames at the return of a slow call, {beside}",
+        measured([f"{us:.1f} us" for us in slow_us]),
+        "≤ 10 us",
+        is_met=max(slow_us) <= 10,
+    )
+    walk_us = [statistics.median(cost.walk_ns) / 1000 for cost in costs]
+    slowest_us = [max(cost.walk_ns) / 1000 for cost in costs]
+    yield _row(
+        f"reading {python_cost.FRAMES} frames of a stuck thread, {beside}",
+        measured([f"{us:.0f} us (slowest {most:.0f})" for us, most in zip(walk_us, slowest_us, strict=True)]),
+        "≤ 1,000 us",
+        is_met=max(walk_us) <= 1000,
+    )
+    sample_us = [statistics.median(cost.sample_ns) / 1000 for cost in costs]
+    yield _row(
+        f"one of {SAMPLES} samples of the line of a thread in {python_cost.FRAMES} frames, {beside}",
+        measured([f"{us:,.0f} us" for us in sample_us]),
         "for comparison",
     )
 
@@ -151,6 +205,28 @@ def _step_rows() -> Iterator[str]:
             f"≤ {bar * 100:g} %" if bar else "for comparison",
             is_met=one.longer <= bar if bar else None,
         )
+
+
+def _record_rows() -> Iterator[str]:
+    cost = record_cost.record_cost()
+    yield _row(
+        f"steps of a job while `record` takes its {cost.calls_per_second:,.0f} calls/s, against before and after it",
+        f"{cost.longer:+.2%} (pairs {cost.ratios[0] - 1:+.1%} to {cost.ratios[-1] - 1:+.1%}), at the end {cost.after:+.2%}",
+        "≤ 5 %",
+        is_met=cost.longer <= 0.05,
+    )
+    yield _row(
+        f"events of {record_cost.PAIRS} such recordings of {record_cost.SECONDS:.0f} s that were dropped",
+        f"{cost.dropped:,}",
+        "0",
+        is_met=cost.dropped == 0,
+    )
+    yield _row(
+        "durations of a job within a recording, their sum against that of `/metrics`",
+        f"{cost.sums_differ:.4%} apart",
+        "≤ 0.1 %",
+        is_met=cost.sums_differ <= 0.001,
+    )
 
 
 def _exporter_rows() -> Iterator[str]:
@@ -261,6 +337,97 @@ def _alert_rows() -> Iterator[str]:
         f"{found.seconds:.1f} s",
         "≤ 30 s",
         is_met=found.seconds <= 30,
+    )
+
+
+def _verdict_rows() -> Iterator[str]:
+    costs, shares = verdict_cost.fleet_costs(), verdict_cost.verdict_shares()
+    yield _row(
+        f"`explain --nodes` of {verdict_cost.NODES} nodes with {verdict_cost.RANKS_OF_NODE} ranks each, over TLS",
+        f"{costs.seconds:.1f} s, {costs.cpu_seconds:.1f} s of CPU, {costs.resident_mib:.0f} MiB",
+        "≤ 3 s, ≤ 150 MiB",
+        is_met=costs.seconds <= 3 and costs.resident_mib <= 150,
+    )
+    yield _row(
+        "verdicts about simulated jobs with a labelled fault, clocks off by up to 300 s",
+        f"right rank {shares.right_rank_ratio:.3f}, right cause {shares.right_cause_ratio:.3f} of {shares.cases}",
+        "rank ≥ 0.98, cause ≥ 0.95",
+        is_met=shares.right_rank_ratio >= 0.98 and shares.right_cause_ratio >= 0.95,
+    )
+
+
+def _rig_rows() -> Iterator[str]:
+    costs = node_rig_cost.rig_costs()
+    yield _row(
+        f"`query --nodes` of {NODES} nodes in network namespaces, {len(FAILING)} of which fail, until it returns after its"
+        f" deadline of {node_rig_cost.DEADLINE_SECONDS} s",
+        f"{costs.late_seconds:.2f} s, slowest of {node_rig_cost.ROUNDS}; {costs.start_seconds:.2f} s from its start to the"
+        f" first connection{'' if costs.is_right else '; wrong nodes failed'}",
+        "≤ 0.2 s",
+        is_met=costs.late_seconds <= 0.2 and costs.is_right,
+    )
+
+
+def _serve_rows() -> Iterator[str]:
+    costs = serve_cost.serve_costs()
+    yield _row(
+        "`explain` of `serve`, over a day of eight ranks",
+        f"p50 {costs.explain_p50_seconds:.2f} s, p95 {costs.explain_p95_seconds:.2f} s;"
+        f" `episode` p95 {costs.episode_p95_seconds:.2f} s",
+        "p95 ≤ 0.3 s",
+        is_met=costs.explain_p95_seconds <= 0.3,
+    )
+    yield _row(
+        "resident memory of `serve`, CPU time without requests",
+        f"{costs.resident_mib:.0f} MiB, and {costs.dispatcher_mib:.0f} MiB of the process that starts calls;"
+        f" {costs.idle_cpu_ratio:.2%}",
+        "≤ 100 MiB, 0 %",
+        is_met=costs.resident_mib <= 100 and costs.idle_cpu_ratio < 0.0005,
+    )
+
+
+def _cluster_rows() -> Iterator[str]:
+    for form, name in ((PROTOBUF, "protobuf"), (JSON, "JSON with gzip")):
+        costs = cluster_cost.cluster_costs(form)
+        yield _row(
+            f"the store of 1,000 nodes with 8 ranks, in {name}",
+            f"{costs.requests_per_second:.0f} requests/s, {costs.refused} refused; {costs.cpu_ratio:.0%} of a CPU,"
+            f" {costs.resident_mib:.0f} MiB; on the disk in p50 {costs.answer_p50_seconds:.2f} s,"
+            f" p99 {costs.answer_p99_seconds:.2f} s; {costs.bytes_per_window:.0f} bytes a window",
+            "all, ≤ 50 %, ≤ 300 MiB, ≤ 2 s",
+            is_met=costs.refused == 0
+            and costs.cpu_ratio <= 0.5
+            and costs.resident_mib <= 300
+            and costs.answer_p99_seconds <= 2,
+        )
+
+
+def _query_rows() -> Iterator[str]:
+    costs = query_cost.query_costs()
+    yield _row(
+        "`query` over the last hour of eight ranks, all operations",
+        f"{costs.hour_seconds:.2f} s, {costs.hour_cpu_seconds:.2f} s of CPU",
+        "≤ 0.5 s",
+        is_met=costs.hour_seconds <= 0.5,
+    )
+    yield _row(
+        "the same over a day",
+        f"{costs.day_seconds:.2f} s, {costs.day_cpu_seconds:.2f} s of CPU, peak {costs.day_peak_mib:.0f} MiB",
+        "≤ 3 s, ≤ 150 MiB",
+        is_met=costs.day_seconds <= 3 and costs.day_peak_mib <= 150,
+    )
+    merged = query_cost.merge_costs()
+    yield _row(
+        f"`merge` of the days of {query_cost.NODES} such nodes, {merged.output_mib:,.0f} MiB",
+        f"{merged.seconds:.1f} s, {merged.cpu_seconds:.1f} s of CPU, peak {merged.peak_mib:.0f} MiB",
+        "≤ 60 s, ≤ 200 MiB",
+        is_met=merged.seconds <= 60 and merged.peak_mib <= 200,
+    )
+    yield _row(
+        f"{costs.attacks} statements of `query` that would write, leave the database or never end, until they are refused",
+        f"at most {costs.attack_seconds:.2f} s, peak {costs.attack_peak_mib:.0f} MiB",
+        "≤ 1.1 s, ≤ 100 MiB",
+        is_met=costs.attack_seconds <= 1.1 and costs.attack_peak_mib <= 100,
     )
 
 

@@ -15,11 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import gpustall_standin as standin
-from tests.support import greedy, held_calls
+from tests.faults.injectors import disk
+from tests.support import crowds, greedy, held_calls
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank
 from tests.support.priority import high_priority
@@ -29,6 +30,7 @@ from tests.support.traced import STANDIN_LIBRARIES, eventually
 SECONDS = 60.0
 FILES = 3_000
 BRIEF_PROCESSES = 300
+GROUPS = 3_000
 USER = greedy.OTHER_USER
 ORDERS = {
     "communicators": 20_000,
@@ -67,7 +69,7 @@ class Scraper(threading.Thread):
         self._exporter = exporter
         self.is_over = threading.Event()
         self.longest_scrape_seconds = self.longest_gap_seconds = 0.0
-        self.page_bytes = self.rss_bytes = self.readers_bytes = 0
+        self.page_bytes = self.rss_bytes = self.whole_bytes = 0
 
     def run(self) -> None:
         ticks, changed_at = -1.0, time.monotonic()
@@ -82,7 +84,8 @@ class Scraper(threading.Thread):
                 ticks, changed_at = found, now
             self.longest_gap_seconds = max(self.longest_gap_seconds, now - changed_at)
             self.rss_bytes = max(self.rss_bytes, _rss_bytes(self._exporter.process.pid))
-            self.readers_bytes = max(self.readers_bytes, sum(map(_rss_bytes, _children(self._exporter.process.pid))))
+            processes = [self._exporter.process.pid, *_children(self._exporter.process.pid)]
+            self.whole_bytes = max(self.whole_bytes, sum(map(_own_share_bytes, processes)))
 
 
 def _value(body: bytes, name: bytes) -> float:
@@ -96,10 +99,20 @@ def _rss_bytes(tgid: int) -> int:
         return 0
 
 
+def _own_share_bytes(tgid: int) -> int:
+    """What it would take alone, with its part of pages that it shares with others."""
+    try:
+        lines = Path(f"/proc/{tgid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+
+
 def _children(tgid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{tgid}/task").iterdir():
-        found += [int(one) for one in (task / "children").read_text().split()]
+        with suppress(OSError):  # the thread has ended
+            found += [int(one) for one in (task / "children").read_text().split()]
     return found
 
 
@@ -141,6 +154,9 @@ def _attacks(exporter: Exporter, folder: Path, program: Path, victim_rank: int) 
         for rank in range(BRIEF_PROCESSES):
             with greedy.running(program, "errors", "999", user=USER, rank=rank):
                 pass
+        device = attacks.enter_context(disk.loop_device(1 << 20))
+        groups = attacks.enter_context(crowds.crowd("blkio", "greedy", USER))
+        attacks.enter_context(groups.acting("reads", device, groups=GROUPS, times=1))
         files = attacks.enter_context(served(folder / "mounted", source, USER))
         attacks.enter_context(held_calls.held_calls(libraries=folder / "mounted", user=USER, group=USER))
         files.fall_silent()
@@ -200,7 +216,10 @@ def main() -> None:
         print(f"victim's calls of 23: started before {counts[0]:.0f}, started after {counts[1]:.0f}")
         print(f"longest gap of ticks {scraper.longest_gap_seconds:.2f} s")
         print(f"longest scrape {scraper.longest_scrape_seconds:.2f} s, page {scraper.page_bytes / 1e6:.2f} MB")
-        print(f"RSS {scraper.rss_bytes / 2**20:.0f} MiB, readers {scraper.readers_bytes / 2**20:.0f} MiB")
+        print(
+            f"RSS {scraper.rss_bytes / 2**20:.0f} MiB, with its readers {scraper.whole_bytes / 2**20:.0f} MiB,"
+            " pages that they share counted once"
+        )
         print(
             f"memory of the node taken {(available_bytes - _available_bytes()) / 2**20:.0f} MiB, the attackers' included"
         )

@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 BUILD = HERE.parent.parent / "build" / "bench"
 LIBRARY = BUILD / "libcudart.so.12"
 DRIVER = BUILD / "libcuda.so.1"
+FRAMES_LIBRARY = BUILD / "libframes.so"
 # The first is the hot one. All of the runtime's, and of the driver's as many as make 40 operations.
 RUNTIME_FUNCTIONS = (
     "cudaEventQuery",
@@ -32,6 +33,7 @@ def build() -> None:
     # it has to single-step costs 12 us on a virtual machine, which would hide everything else.
     library(DRIVER, DRIVER_FUNCTIONS)
     library(LIBRARY, RUNTIME_FUNCTIONS, DRIVER, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN")
+    _run("cc", "-O0", "-Wall", "-Werror", "-shared", "-fPIC", HERE / "frames.c", "-o", FRAMES_LIBRARY)
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "target.c", "-o", BUILD / "target", "-ldl")
     _run("cc", "-O2", "-Wall", "-Werror", HERE / "switches.c", "-o", BUILD / "switches")
     multiarch = f"/usr/include/{os.uname().machine}-linux-gnu"

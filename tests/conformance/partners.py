@@ -47,6 +47,7 @@ service:
       receivers: [otlp]
       exporters: [file/traces]
 """
+ENDPOINT = "endpoint: 127.0.0.1:0"
 ANNOUNCEMENT = r'Starting HTTP server[^\n]*"endpoint": "([^"]+)".*Everything is ready'
 PROMETHEUS = """\
 global:
@@ -108,9 +109,10 @@ def need_partner(name: str) -> Path:
 
 
 @contextmanager
-def collector(folder: Path) -> Iterator[Collector]:
-    """A Collector that receives OTLP over HTTP on a free port of the loopback interface."""
-    (folder / "collector.yml").write_text(COLLECTOR)
+def collector(folder: Path, **http: object) -> Iterator[Collector]:
+    """A Collector that receives OTLP over HTTP on a free port of the loopback interface. http: settings of that receiver."""
+    settings = "".join(f"\n        {name}: {json.dumps(value)}" for name, value in http.items())
+    (folder / "collector.yml").write_text(COLLECTOR.replace(ENDPOINT, f"{ENDPOINT}{settings}"))
     with listening([need_partner("collector"), "--config=collector.yml"], ANNOUNCEMENT, folder) as server:
         yield Collector(server, folder)
 

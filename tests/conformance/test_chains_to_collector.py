@@ -13,9 +13,10 @@ from exporter.chains.chain import Change
 from exporter.config.otlp_parsers import LOGS, TRACES
 from exporter.model import Exemplar, Family, Point, Snapshot
 from exporter.output.otlp import json_body, json_records, points, protobuf_body
-from exporter.output.otlp.chain_exporter import ChainExporter, probe
+from exporter.output.otlp.chain_exporter import ChainExporter
 from exporter.output.otlp.chain_records import log_record
 from exporter.output.otlp.points import Form
+from exporter.output.otlp.record_codecs import probe
 from exporter.output.otlp.transport import OtlpTransport
 from exporter.own_metrics.store import OwnMetrics
 from tests.conformance import partners

@@ -38,6 +38,18 @@ def rules_of(objects: dict[str, Any]) -> list[dict[str, Any]]:
     return [rule for group in at(objects, "PrometheusRule /spec/groups") for rule in group["rules"]]
 
 
+def commands_of(objects: dict[str, Any]) -> list[str]:
+    """The commands for Kubernetes in the annotation `explain` of all alerts."""
+    texts = [rule.get("annotations", {}).get("explain", "") for rule in rules_of(objects)]
+    return [line for text in texts for line in text.splitlines() if "kubectl" in line]
+
+
+def selector_of(command: str) -> dict[str, str]:
+    """The labels of a pod that `kubectl get pods -l` asks for."""
+    _, _, rest = command.partition(" get pods -l ")
+    return dict(one.split("=", 1) for one in rest.split()[0].split(","))
+
+
 def boards_of(values: str) -> dict[str, str]:
     """Name of a file -> the board that the chart puts into a ConfigMap of its own."""
     objects = yaml.safe_load_all(templated(values).stdout)
@@ -150,18 +162,28 @@ class TestRunbook:
 
     def test_a_command_to_paste_finds_the_pod_of_the_node(self) -> None:
         """In the namespace and by the label that the pods have."""
-        objects = accepted(f"{RULES}\nnameOverride: stalls\nnamespaceOverride: gpus")
-        commands = [
-            line
-            for rule in rules_of(objects)
-            for line in rule.get("annotations", {}).get("explain", "").splitlines()
-            if "kubectl" in line
-        ]
-
-        found = "kubectl -n gpus exec $(kubectl -n gpus get pods -l app.kubernetes.io/name=stalls --field-selector spec.nodeName="
+        commands = commands_of(accepted(f"{RULES}\nnameOverride: stalls\nnamespaceOverride: gpus"))
+        found = (
+            "kubectl -n gpus exec $(kubectl -n gpus get pods"
+            " -l app.kubernetes.io/name=stalls,app.kubernetes.io/instance=gpu --field-selector spec.nodeName="
+        )
 
         assert len(commands) > 5
         assert [line for line in commands if not line.startswith(found)] == []
+
+    def test_a_command_of_one_release_selects_no_pod_of_another(self) -> None:
+        """Both are in one namespace, with a pod each on a node: `kubectl exec` takes the first of two."""
+        releases = {name: accepted(RULES, release=name) for name in ("training", "serving")}
+        pods = {name: at(one, "DaemonSet /spec/template/metadata/labels") for name, one in releases.items()}
+        selected = {
+            (name, pod)
+            for name, objects in releases.items()
+            for command in commands_of(objects)
+            for pod, labels in pods.items()
+            if selector_of(command).items() <= labels.items()
+        }
+
+        assert selected == {("training", "training"), ("serving", "serving")}
 
     def test_boards_lead_to_the_users_own_copy(self) -> None:
         """From every link, with the heading that it had; nothing else is changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -11,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
-from exporter.catalog import METRICS, OWN_METRICS, WORKLOAD_METRICS, Kind
+from exporter.catalog import METRICS, OWN_METRICS, WORKLOAD_METRICS, Kind, own
+from exporter.output.otlp.metric_exporter import probe
+from exporter.output.otlp.response import PushOutcome
 from tests.conformance import partners, series
 from tests.conformance.job import Job, at_rest
 from tests.conformance.partners import Collector
 from tests.conformance.series import Series, latest
 from tests.support.exposition import COMMON_LABELS, Scrape
 from tests.support.otlp import HistogramValue, Received, read_document
+from tests.support.pushing import FIRST_OWN_POINTS, delivering, snapshot, target
 from tests.support.traced import eventually, only
 
 pytestmark = pytest.mark.conformance
@@ -270,3 +275,49 @@ class TestOtherForms:
             # A delta of nothing is not sent.
             moved = {key: value for key, value in scraped.items() if value}
             assert {key: value for key, value in added.items() if value} == pytest.approx(moved, rel=1e-12, abs=0)
+
+
+class TestLimit:
+    """A Collector whose requests are limited to 40 KiB, the smallest of which does not suffice for a push."""
+
+    @pytest.mark.parametrize("compression", ["gzip", "none"])
+    @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
+    def test_push_that_is_too_large_is_split_and_every_point_arrives_once(
+        self, tmp_path: Path, protocol: str, compression: str
+    ) -> None:
+        """2,500 points of different values; the limit is of what is unpacked as well."""
+        with partners.collector(tmp_path, max_request_body_size=40 << 10) as collector:
+            to = target(f"{collector.endpoint}/v1/metrics", protocol=protocol, compression=compression, interval="60s")
+            with delivering(to, lambda: snapshot(*range(2500))) as push:
+                push.awaited("delivered")
+                attempts = push.value(own.PUSH_ATTEMPTS)
+                accepted, rejected = push.value(own.PUSHED_POINTS), push.value(own.REJECTED_POINTS)
+
+                def values() -> list[Any]:
+                    received = (point for request in collector.received() for point in read_document(request))
+                    return sorted(point.value for point in received if point.name == OPERATIONS)
+
+                eventually(lambda: len(values()) >= 2500, "the Collector has written them")
+
+                assert values() == list(range(2500))
+                assert (accepted, rejected) == (2500 + FIRST_OWN_POINTS, 0)
+                assert attempts > 3  # 1,000 points at a time would be three
+
+    def test_client_certificate_that_has_expired_is_named(self, tmp_path: Path) -> None:
+        """Go's TLS sends the alert after the handshake, and closes."""
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "server.pem"))
+        expired = authority.issue_cert("node", not_after=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+        expired.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "client.pem"))
+        server = str(tmp_path / "server.pem")
+        tls = {"cert_file": server, "key_file": server, "client_ca_file": str(tmp_path / "ca.pem")}
+        with partners.collector(tmp_path, tls=tls) as collector:
+            files = {"ca_file": tmp_path / "ca.pem", "client_certificate_file": tmp_path / "client.pem"}
+            url = collector.endpoint.replace("http:", "https:")
+            result = probe(target(f"{url}/v1/metrics", **files))
+
+        assert (result.outcome, result.detail) == (
+            PushOutcome.NOT_TRUSTED,
+            "TLS handshake failed: the server refuses the client certificate: it has expired",
+        )

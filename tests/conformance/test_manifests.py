@@ -75,7 +75,9 @@ def objects(manifests: str) -> dict[tuple[str, str], Any]:
 
 
 def bare(value: Any) -> Any:
-    """The same, without them."""
+    """The same, without them, also where a command selects by one."""
+    if isinstance(value, str):
+        return value.replace(f",app.kubernetes.io/instance={NAME}", "")
     if isinstance(value, dict):
         return {key: bare(one) for key, one in value.items() if key not in BY_HELM}
     if isinstance(value, list):
@@ -288,6 +290,16 @@ class TestBoth:
         expected = objects(with_components(tmp_path, [KUSTOMIZE / "components" / "service-monitor"]))
 
         assert objects(by_helm("--set=serviceMonitor.enabled=true"))[key] == expected[key]
+
+    def test_they_say_the_same_of_serve(self, tmp_path: Path) -> None:
+        """Its objects, and the exporter's pod beside it."""
+        expected = objects(with_components(tmp_path, [KUSTOMIZE / "components" / "serve"]))
+        found = objects(by_helm(f"--values={CHART / 'ci' / 'serve.yaml'}"))
+        kinds = ("DaemonSet", "Service", "NetworkPolicy", "ConfigMap")
+
+        for kind in kinds:
+            assert found[(kind, f"{NAME}-serve")] == expected[(kind, f"{NAME}-serve")], kind
+        assert found[("DaemonSet", NAME)] == expected[("DaemonSet", NAME)]
 
     def test_pods_need_hostpid_and_five_capabilities_beyond_the_baseline(self) -> None:
         """By Kubernetes' Pod Security levels; no path of the node and nothing else."""

@@ -9,6 +9,7 @@ import pytest
 
 from exporter import catalog
 from exporter.catalog import (
+    CLUSTER_METRICS,
     COMMON_LABELS,
     METRICS,
     METRICS_OF_COLLECTOR,
@@ -20,9 +21,10 @@ from exporter.catalog import (
 from exporter.config.collectors import COLLECTORS
 from tests.support.translation import prometheus_name
 
+ALL_METRICS = METRICS + CLUSTER_METRICS
 CALL_DURATIONS = [m for m in METRICS_OF_COLLECTOR["cuda"] + METRICS_OF_COLLECTOR["nccl"] if m.kind is Kind.HISTOGRAM]
 OTHER_DURATIONS = [m for m in METRICS if m.kind is Kind.HISTOGRAM and m not in CALL_DURATIONS]
-EVERY_METRIC = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+EVERY_METRIC = pytest.mark.parametrize("metric", ALL_METRICS, ids=lambda metric: metric.name)
 
 
 OTEL_KIND = {Kind.COUNTER: "sum", Kind.GAUGE: "gauge", Kind.INFO: "gauge", Kind.HISTOGRAM: "histogram"}
@@ -62,8 +64,8 @@ class TestNames:
 
     def test_names_are_unique(self) -> None:
         """In Prometheus and in OpenTelemetry."""
-        assert len({metric.name for metric in METRICS}) == len(METRICS)
-        assert len({metric.otel_name for metric in METRICS}) == len(METRICS)
+        assert len({metric.name for metric in ALL_METRICS}) == len(ALL_METRICS)
+        assert len({metric.otel_name for metric in ALL_METRICS}) == len(ALL_METRICS)
 
     def test_no_family_has_the_name_of_samples_of_another(self) -> None:
         """OpenMetrics names a family without its suffix; a histogram's samples add theirs."""
@@ -90,7 +92,7 @@ class TestNames:
         modules = [value for value in vars(catalog).values() if isinstance(value, ModuleType)]
         made = {value for module in modules for value in vars(module).values() if isinstance(value, Metric)}
 
-        assert made == set(METRICS)
+        assert made == set(ALL_METRICS)
         assert not set(WORKLOAD_METRICS) & set(OWN_METRICS)
         assert set(WORKLOAD_METRICS) | set(OWN_METRICS) == set(METRICS)
 
@@ -141,7 +143,7 @@ class TestHelp:
     @EVERY_METRIC
     def test_help_does_not_repeat_another(self, metric: Metric) -> None:
         """Each text is unique."""
-        assert [other for other in METRICS if other.help == metric.help] == [metric]
+        assert [other for other in ALL_METRICS if other.help == metric.help] == [metric]
 
     @pytest.mark.parametrize("metric", CALL_DURATIONS, ids=lambda metric: metric.name)
     def test_help_of_a_call_duration_says_that_it_is_host_time(self, metric: Metric) -> None:

@@ -5,6 +5,7 @@ tests/conformance runs Kubernetes' own code, Helm, Kustomize and Compose; these 
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -18,9 +19,11 @@ import yaml
 from dashboards.__main__ import BOARDS, file_of
 from docs.generate import CHART, ROOT
 from exporter import __version__
+from exporter.commands import serve
 from exporter.config import SETTINGS
+from exporter.history import file_guard
 from exporter.host.privileges import NEEDS
-from tests.image.__main__ import BASE, CAPABILITIES
+from tests.image.__main__ import BASE, CAPABILITIES, HISTORY_GROUP
 
 DEPLOY = ROOT / "deploy"
 KUSTOMIZE = DEPLOY / "kustomize"
@@ -31,6 +34,7 @@ NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utilit
 DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))
 DAEMON_SET = yaml.safe_load((KUSTOMIZE / "base" / "daemon-set.yaml").read_text(encoding="utf-8"))
+SERVE = yaml.safe_load((KUSTOMIZE / "components" / "serve" / "daemon-set.yaml").read_text(encoding="utf-8"))
 SIDECAR = yaml.safe_load((KUSTOMIZE / "overlays" / "sidecar" / "sidecar.yaml").read_text(encoding="utf-8"))
 TEMPLATE = (ROOT / CHART / "templates" / "daemon-set.yaml").read_text(encoding="utf-8")
 VALUES = yaml.safe_load((ROOT / CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -41,6 +45,7 @@ SHIPPED = sorted(
 )
 
 NODE_CONTAINER = DAEMON_SET["spec"]["template"]["spec"]["containers"][0]
+SERVE_CONTAINER = SERVE["spec"]["template"]["spec"]["containers"][0]
 SIDECAR_CONTAINER = SIDECAR["spec"]["template"]["spec"]["initContainers"][0]
 EVERY_CONTAINER = pytest.mark.parametrize("container", [NODE_CONTAINER, SIDECAR_CONTAINER], ids=["node", "sidecar"])
 
@@ -109,6 +114,39 @@ class TestRights:
         text = path.read_text(encoding="utf-8")
 
         assert not re.search(r"privileged: *[\"']?true|--privileged|SYS_ADMIN", text)
+
+
+class TestServe:
+    """The component `serve`; tests/conformance compares it with the chart."""
+
+    def test_it_has_no_rights(self) -> None:
+        """A user other than root, in the group that reads the history, without capabilities and without the node's processes."""
+        pod = SERVE["spec"]["template"]["spec"]
+
+        assert SERVE_CONTAINER["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert SERVE_CONTAINER["securityContext"]["readOnlyRootFilesystem"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["supplementalGroups"] == [HISTORY_GROUP]
+        assert "hostPID" not in pod
+        assert not pod["automountServiceAccountToken"]
+
+    def test_its_group_is_that_of_the_history_in_the_image(self) -> None:
+        """And the directory of a new volume belongs to it."""
+        assert file_guard.GROUP == "adm"
+        assert f"install -d -m 750 -g {file_guard.GROUP} /var/lib/gpu-stall-exporter" in DOCKERFILE
+
+    def test_every_flag_exists(self) -> None:
+        """A misspelt one would end the program."""
+        parser = argparse.ArgumentParser()
+        serve.add_arguments(parser)
+        command, *flags = SERVE_CONTAINER["args"]
+
+        assert command == "serve"
+        assert parser.parse_args(flags)
+
+    def test_it_has_the_version_of_the_program(self) -> None:
+        """As the exporter: they read and write one file."""
+        assert SERVE_CONTAINER["image"] == NODE_CONTAINER["image"]
 
 
 class TestDevices:
@@ -274,10 +312,11 @@ class TestImage:
         assert "*" in ignore
         assert {name for name in sources if name not in included and name.partition("/")[0] not in included} == set()
 
-    def test_every_dependency_has_its_version(self) -> None:
-        """In constraints.txt, so that two builds of one revision have the same in them."""
+    @pytest.mark.parametrize("name", ["dependencies", "serve"])
+    def test_every_dependency_has_its_version(self, name: str) -> None:
+        """In constraints.txt, so that two builds of one revision have the same in them; those of `serve`, too."""
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        (block,) = re.findall(r"^dependencies = \[\n(.*?)^\]", project, flags=re.M | re.S)
+        (block,) = re.findall(rf"^{name} = \[\n(.*?)^\]", project, flags=re.M | re.S)
         wanted = {name.lower().replace("_", "-") for name in re.findall(r'^  "([A-Za-z0-9_-]+)', block, flags=re.M)}
         lines = (DEPLOY / "docker" / "constraints.txt").read_text(encoding="utf-8").splitlines()
         pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line}

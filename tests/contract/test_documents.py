@@ -9,7 +9,7 @@ import pytest
 
 from docs.generate import ROOT
 from exporter.__main__ import COMMANDS
-from exporter.catalog import METRICS, Kind
+from exporter.catalog import CLUSTER_METRICS, METRICS, Kind
 from exporter.config import SETTINGS
 from exporter.config.collectors import COLLECTORS
 from tests.support.prose import files, prose
@@ -41,21 +41,46 @@ OTHER_PATHS = {
 }
 """Paths in sources that are no files of this tree, and why."""
 
-SAMPLES = {metric.name for metric in METRICS} | {
+SAMPLES = {metric.name for metric in METRICS + CLUSTER_METRICS} | {
     metric.name + suffix
     for metric in METRICS
     if metric.kind is Kind.HISTOGRAM
     for suffix in ("_bucket", "_sum", "_count")
 }
 OTHER_FLAGS = {
+    "at",
+    "grpc.listen-address",
+    "store.max-bytes",
+    "store.path",
+    "store.retention",
+    "compare",
     "config.file",
+    "deadline",
     "format",
     "url",
     "interval",
     "sort",
     "filter",
+    "follow",
+    "for",
+    "lines",
+    "max-bytes",
+    "list",
+    "name",
+    "merge",
+    "nodes",
+    "nodes.ca",
+    "nodes.cert",
+    "nodes.deadline",
+    "nodes.insecure",
+    "nodes.key",
+    "nodes.server-name",
+    "nodes.token-file",
+    "require-all",
     "once",
     "per-process",
+    "resolution",
+    "schema",
     "since",
     "workload",
     "recording",
@@ -68,10 +93,23 @@ OTHER_FLAGS = {
     "output",
     "runbook-url",
     "support-bundle",
+    "make-certificate",
+    "new-token",
+    "web.allowed-hosts",
+    "web.insecure-no-tls",
+    "web.insecure-no-tokens",
+    "web.token-file",
     *(f"no-collector.{name}" for name in COLLECTORS),
 }
 FOREIGN_FLAGS = {
     "field-selector",  # kubectl
+    "cacert",  # curl
+    "json",
+    "cert",  # kubectl
+    "key",
+    "group-add",  # docker
+    "rm",
+    "user",
     "image-architecture",  # deploy.release
     "long",
     "only",
@@ -84,7 +122,7 @@ FOREIGN_FLAGS = {
     "write",
     "web.enable-otlp-receiver",
 } | {
-    *("build", "build-arg", "cap-add", "cap-drop", "name", "no-healthcheck", "platform", "read-only", "secret"),
+    *("build", "build-arg", "cap-add", "cap-drop", "no-healthcheck", "platform", "read-only", "secret"),
     *(
         "architecture",
         "gpus",
@@ -234,7 +272,8 @@ class TestExplainDocument:
 
     def test_every_field_is_documented(self) -> None:
         """Fields with a name of their own."""
-        source = (ROOT / "exporter/explain/document.py").read_text(encoding="utf-8")
+        modules = ("document", "comparison_text")
+        source = "".join((ROOT / f"exporter/explain/{one}.py").read_text(encoding="utf-8") for one in modules)
         documented = re.findall(r"`(\w+)`", text_of("docs/history.md").partition("## JSON document")[2])
 
         assert set(re.findall(r'"(\w+)":', source)) - {"name", "share_ratio"} <= set(documented)

@@ -58,11 +58,11 @@ class TestRealLibraries:
         assert 0 <= library.read_bytes().index(bytes.fromhex("8877665544332211")) - offsets["marked"] < 16
 
     @needs_cc
-    def test_static_program_defines_nothing(self, tmp_path: Path) -> None:
+    def test_stripped_static_program_defines_nothing(self, tmp_path: Path) -> None:
         """A program with its CUDA runtime linked in has no dynamic hash table."""
         source = tmp_path / "test.c"
         source.write_text("void _start(void) {}")
-        subprocess.run(["cc", "-static", "-nostdlib", "-o", tmp_path / "program", source], check=True)
+        subprocess.run(["cc", "-static", "-nostdlib", "-s", "-o", tmp_path / "program", source], check=True)
 
         with opened((tmp_path / "program").read_bytes()) as fd:
             elf = read_elf(fd)

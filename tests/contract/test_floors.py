@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,14 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "causes", "errors", "files", "units", "catalog"},
-    {"assets", "clock", "config", "http_client", "rules", "terminal", "text", "totals"},
+    {"assets", "clock", "config", "http_client", "rules", "terminal", "text", "threads", "totals"},
     {"model", "manual", "kernel", "host", "gpu"},
-    {"accounting", "own_metrics", "series", "workloads"},
+    {"accounting", "own_metrics", "python", "series", "workloads"},
     {"collectors", "chains", "probes"},
-    {"stacks", "hostmetrics", "output", "scrape"},
-    {"history", "recording", "top"},
-    {"pipeline"},
-    {"explain", "app", "confirm", "checks", "support_bundle", "demo"},
+    {"stacks", "ras", "hostmetrics", "scrape", "history", "recording"},
+    {"output", "pipeline", "top"},
+    {"explain", "fleet", "investigate", "service", "timeline", "app", "confirm", "checks", "support_bundle", "demo"},
+    {"cluster", "serve"},
     {"commands", "__main__"},
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
@@ -54,16 +55,28 @@ FORBIDDEN = {
     "history": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config"},
     # pure: what was recorded and the time are passed in
     "explain": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config", "output"},
+    "investigate": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config", "output"},
+    # Without privileges: what it knows is in the history.
+    "serve": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "app"},
+    "service": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting"},
+    "cluster": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting"},
+    "timeline": {"kernel", "host", "gpu", "collectors", "workloads", "series", "accounting", "config"},
 }
 """Lower floors that a package must not import."""
 
 EXTERNAL = {
+    "grpc": {"cluster/receiver_grpc.py"},
+    "duckdb": {"cluster/segment.py"},
     "bcrypt": {"output/web/users.py"},
     "h11": {"http_client/client.py", "output/web/http_exchange.py"},
     "yaml": {"config/strict_yaml.py"},
+    "mcp": {"serve/mcp_server.py", "serve/server.py"},
+    "mcp_types": {"serve/mcp_server.py"},
+    "starlette": {"serve/answering.py", "serve/http_api.py", "serve/page_routes.py", "serve/server.py"},
+    "uvicorn": {"service/connections.py", "service/http_server.py"},
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and not imported
-    "google": {"output/otlp/protobuf_body.py", "scrape/exposition.py"},
-    "opentelemetry": {"output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},
+    "google": {"cluster/protobuf_request.py", "output/otlp/protobuf_body.py", "scrape/exposition.py"},
+    "opentelemetry": {"cluster/protobuf_request.py", "output/otlp/protobuf_body.py", "output/otlp/protobuf_records.py"},
     "pynvml": {"gpu/nvml.py"},
     "pyroute2": {"host/interfaces.py"},
     "prometheus_client": {"output/own_exposition.py"},
@@ -81,6 +94,7 @@ CTYPES = {
     "host/heap.py": "mallopt(3) and malloc_trim(3) have no wrapper in Python",
     "gpu/nvml.py": "dlopen(3): whether there is a driver, before its binding is imported",
     "host/network_namespaces.py": "setns(2): os.setns() is there since Python 3.12",
+    "host/kernel_clock.py": "adjtimex(2) has no wrapper in Python",
     "host/libraries.py": "fstatfs(2): os.statvfs() leaves out the type of the file system",
 }
 """Where ctypes is imported, and why."""
@@ -180,6 +194,17 @@ class TestLibraries:
                     found.setdefault(name[0], set()).add(str(module))
 
         assert found == EXTERNAL
+
+    def test_libraries_of_extras_are_imported_when_a_server_starts(self) -> None:
+        """A command without them works, and no other command takes their memory."""
+        source = (
+            "import importlib, sys, exporter.__main__ as main\n"
+            "for name in main.COMMANDS: importlib.import_module(f'exporter.commands.{name}')\n"
+            "print(*sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, timeout=120)
+
+        assert {*done.stdout.split()} & {"duckdb", "grpc", "mcp", "starlette", "uvicorn"} == set()
 
     def test_only_demo_names_the_standin(self) -> None:
         """It looks for live demos at run time; the product ships without libraries that pretend to be NVIDIA's."""

@@ -13,7 +13,7 @@ from docs.generate.addresses import ADDRESSES, FILES, addressed
 from docs.generate.flags import toml_defaults
 from docs.generate.labels import COMMON_LABEL_MEANINGS, LABEL_MEANINGS, LOSS_MEANINGS, THROTTLING_MEANINGS
 from exporter import config
-from exporter.catalog import COMMON_LABELS, METRICS
+from exporter.catalog import CLUSTER_METRICS, COMMON_LABELS, METRICS
 from exporter.gpu.throttle_reasons import REASONS
 from exporter.kernel.abi import DropReason
 from tests.support.prose import files
@@ -58,7 +58,9 @@ class TestMetricsPage:
         """In any order."""
         page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 
-        assert sorted(re.findall(r"^\| `(gpustall_\w+)` \|", page, flags=re.M)) == sorted(m.name for m in METRICS)
+        assert sorted(re.findall(r"^\| `(gpustall_\w+)` \|", page, flags=re.M)) == sorted(
+            m.name for m in METRICS + CLUSTER_METRICS
+        )
 
     def test_every_common_label_has_a_meaning(self) -> None:
         """Labels that do not exist have none."""

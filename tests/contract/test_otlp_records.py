@@ -9,10 +9,14 @@ import pytest
 from exporter import __version__
 from exporter.chains.chain import Change, Severity
 from exporter.chains.event import ChainEvent
+from exporter.history.window import ProcessLabels
 from exporter.model import Identity
 from exporter.output.otlp import json_records, protobuf_records
-from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
+from exporter.output.otlp.chain_records import ChainSpans, log_record
 from exporter.output.otlp.points import Origin
+from exporter.output.otlp.records import LogRecord, SpanRecord
+from exporter.output.otlp.window_records import window_record
+from tests.support.history import a_window, process_labels
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
 from tests.support.reports import BEGAN_UNIX_NS, CHAIN_ID, RANK, SECOND, SENTENCE, SPAN_ID, a_report
 
@@ -40,6 +44,11 @@ def spans_of(*reports: ChainEvent) -> list[SpanRecord]:
     return [span for span in over if span] + episodes.end_all(BEGAN_UNIX_NS + 60 * SECOND)
 
 
+WINDOWS = [
+    a_window(),
+    a_window(process=2, labels=process_labels(rank="4")),
+    a_window(process=3, labels=ProcessLabels(HOSTILE, 7, 'py"\ud800\n'), culprits_ns=(("lock", 'x"} 1\ud800', 7),)),
+]
 LOGS: Sequence[LogRecord] = [log_record(report) for report in EVERY]
 SPANS: Sequence[SpanRecord] = spans_of(*EVERY)
 
@@ -53,6 +62,16 @@ class TestEncodings:
 
         assert len(from_json) == len(LOGS)
         assert from_json == read_logs_protobuf(protobuf_records.encode_logs(LOGS, ORIGIN))
+
+    def test_windows_are_the_same_in_both(self) -> None:
+        """Maps, arrays of maps and of numbers, in their order; also of names that are no text."""
+        records = [window_record(one, "00c0ffee00c0ffee") for one in WINDOWS]
+        from_json = read_logs_json(json_records.encode_logs(records, ORIGIN))
+
+        assert from_json == read_logs_protobuf(protobuf_records.encode_logs(records, ORIGIN))
+        assert [list(one.attributes) for one in from_json] == [list(one.attributes) for one in records]
+        assert from_json[0].attributes["gpustall.step.buckets"] == {"first": 190, "counts": [500]}
+        assert from_json[0].attributes["gpustall.lost"] == {"cpu_contention": 0.9, "lock": 0.1}
 
     def test_spans_are_the_same_in_both(self) -> None:
         from_json = read_spans_json(json_records.encode_spans(SPANS, ORIGIN))

@@ -152,6 +152,18 @@ class TestAccepted:
         )
         assert (second.body, second.attributes, second.severity) == ("", {}, (9, "INFO"))
 
+    def test_window_belongs_to_no_trace(self) -> None:
+        """It is refused with one, and read without."""
+        document = valid_logs()
+        put(f"{LOG}.eventName", "gpustall.window")(document)
+        with_trace = refusal(body(document), otlp_records.read_logs_json)
+        for key in ("traceId", "spanId"):
+            drop(f"{LOG}.{key}")(document)
+        window, _ = otlp_records.read_logs_json(body(document))
+
+        assert with_trace == f"{LOG}.traceId"
+        assert (window.event_name, window.trace_id) == ("gpustall.window", "")
+
     def test_span_is_read_in_full(self) -> None:
         """A status that is empty is none."""
         first, second = otlp_records.read_spans_json(body(valid_spans()))

@@ -23,6 +23,7 @@ from tests.support import held_calls
 from tests.support.exporter_process import COMMAND
 from tests.support.receiver import answer, receiver, refused
 from tests.support.requirements import ROOT, need_command, need_tracing
+from tests.support.standin_gpu import built
 from tests.support.traced import only
 
 pytestmark = pytest.mark.end_to_end
@@ -81,6 +82,7 @@ class TestHere:
             "perf events",
             "NVIDIA driver",
             "NVML",
+            "Python",
             "bcc",
             "history",
             "port",
@@ -104,6 +106,22 @@ class TestHere:
         assert {"cudaLaunchKernel", "cudaMemcpyAsync_ptsz", "cudaStreamSynchronize"} <= set(symbols["runtime"])
         assert {"cuLaunchKernel", "cuMemcpyHtoD_v2"} <= set(symbols["driver"])
         assert {"ncclAllReduce", "ncclCommInitRank"} <= set(symbols["nccl"])
+
+
+class TestPython:
+    def test_interpreter_of_a_gpu_process_is_shown(self) -> None:
+        """With its version and file; its frames can be read."""
+        built()
+        program = "import ctypes, sys; ctypes.CDLL('libcudart.so.12'); print(flush=True); sys.stdin.read()"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(["/usr/bin/python3", "-c", program], env=standin.environment(), **pipes) as job:
+            assert job.stdout is not None
+            job.stdout.readline()
+            row = only(row for row in checks(check("--format=json"))["Python"] if str(job.pid) in row["found"])
+            job.kill()
+
+        assert row["state"] == "ok"
+        assert re.match(rf"Python 3\.\d+ in /usr/\S+, pid .*{job.pid}.*: chains name lines of Python$", row["found"])
 
 
 class TestReturnProbes:
@@ -180,7 +198,7 @@ class TestReceivers:
         config = tmp_path / "exporter.toml"
         with receiver() as well, refused() as gone, receiver([answer(401)]) as denying:
             config.write_text(
-                f'[otlp]\nendpoint = "{well.url}"\nprotocol = "http/protobuf"\n'
+                f'[otlp]\nendpoint = "{well.url}"\nprotocol = "http/protobuf"\nwindows = true\n'
                 f'[otlp.receiver.gone]\nendpoint = "{gone}"\n'
                 f'[otlp.receiver.denying]\nendpoint = "{denying.url}?key=b7c2d6a19e"\n'
             )
@@ -194,12 +212,13 @@ class TestReceivers:
             "push default": ("ok", f"{well.url}/v1/metrics accepts http/protobuf"),
             "push default logs": ("ok", f"{well.url}/v1/logs accepts http/protobuf"),
             "push default traces": ("ok", f"{well.url}/v1/traces accepts http/protobuf"),
+            "push default windows": ("ok", f"{well.url}/v1/logs accepts http/protobuf"),
             "push denying": ("warning", f"{denying.url}/v1/metrics: rejected: status 401: {{}}"),
             "push denying logs": ("warning", f"{denying.url}/v1/logs: rejected: status 401: {{}}"),
             "push denying traces": ("warning", f"{denying.url}/v1/traces: rejected: status 401: {{}}"),
             "push gone": ("warning", f"{gone}/v1/metrics: no answer: connection refused"),
         }
-        assert [request.path for request in well.requests] == ["/v1/metrics", "/v1/logs", "/v1/traces"]
+        assert [request.path for request in well.requests] == ["/v1/metrics", "/v1/logs", "/v1/traces", "/v1/logs"]
 
 
 class TestFailed:
@@ -243,6 +262,7 @@ class TestFailed:
                 "interrupt",
                 "threads",
                 "stacks",
+                "python",
                 "memory",
                 "network",
                 "block",

@@ -6,6 +6,7 @@ import itertools
 import shutil
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from tests.support.traced import STANDIN_LIBRARIES, eventually
 pytestmark = pytest.mark.end_to_end
 OPERATIONS = "gpustall_cuda_operations_total"
 INFO = "gpustall_workload_info"
+TICKS = "gpustall_exporter_ticks_total"
+TICKS_PER_SECOND = 4
 ENTRIES = "gpustall_exporter_map_entries"
 REBORN = Path(__file__).parent.parent / "kernel" / "reborn.c"
 STARTS_PER_SECOND = 50
@@ -237,6 +240,38 @@ def _things(held: _Holdings) -> int:
 
 def _median(minutes: list[list[_Holdings]], figure: Callable[[_Holdings], int]) -> float:
     return statistics.median(map(figure, itertools.chain.from_iterable(minutes)))
+
+
+@pytest.mark.whole_machine  # tests beside it would take the CPUs from the ticks
+class TestMultiprocessing:
+    """Workers of Python's multiprocessing, eight at a time, beside a job of 23 calls."""
+
+    @pytest.mark.parametrize(("method", "workers"), [("forkserver", 400), ("spawn", 40)])
+    def test_counts_are_exact_and_ticks_go_on(self, method: str, workers: int) -> None:
+        """Labels are bounded: the ranks of the workers, or none for those that were gone before theirs could be read.
+
+        The workers take CPU from the exporter; a quarter of its ticks is left even where the hypervisor takes CPUs away.
+        """
+        rank = fresh_rank()
+        command = [sys.executable, "-m", "tests.support.short_workers", method, str(workers), "8"]
+        with held_calls("cudaMalloc:23", rank=rank) as job, running() as exporter:
+            before, begun_at = exporter.scrape().total(TICKS), time.monotonic()
+            job.begin()
+            subprocess.run(command, env=standin.environment(without_rank()), check=True)
+            job.made()
+            ticks, took_seconds = exporter.scrape().total(TICKS) - before, time.monotonic() - begun_at
+            eventually(
+                lambda: exporter.scrape().total(OPERATIONS, operation="cudaEventRecord") == 3 * workers,
+                f"{3 * workers} calls are counted",
+                PATIENCE_SECONDS,
+            )
+            scrape = exporter.scrape()
+
+        assert scrape.total(OPERATIONS, operation="cudaMalloc", rank=rank) == 23
+        ranks = {one.labels["rank"] for one in scrape.matching(OPERATIONS, operation="cudaEventRecord")}
+        assert ranks <= {"", *map(str, range(8))}
+        assert ticks > took_seconds * TICKS_PER_SECOND / 4
+        assert scrape.losses() == {}
 
 
 class TestReused:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -92,6 +91,15 @@ def explain(history: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def open_chain_of_hogs(history: Path) -> str | None:
+    """Its id."""
+    found = json.loads(explain(history, "--format=json").stdout or '{"chains": []}')
+    for one in found["chains"]:
+        if (one["state"], one["cause"]) == ("open", "cpu_contention") and HOG in str(one["culprits"]):
+            return str(one["chain_id"])
+    return None
+
+
 class TestExperiment:
     def test_contention_is_confirmed_and_recorded(self, tmp_path: Path) -> None:
         """The hogs run before and after it; without consent nothing happens."""
@@ -102,23 +110,20 @@ class TestExperiment:
             # On a busy machine another chain may be open already, and would stay open.
             eventually(lambda: is_calm(exporter.logs), "no chain is open", PATIENCE_SECONDS)
             with hogs(os.cpu_count() or 1) as tgids:
-                line = eventually(
-                    lambda: re.search(rf"chain \w+: cpu_contention.* chain_id=(\w+) .*culprit={HOG}", exporter.logs),
-                    "a chain with the hogs as culprit is open",
-                    PATIENCE_SECONDS,
+                chain_id = eventually(
+                    lambda: open_chain_of_hogs(history), "a chain with the hogs as culprit is open", PATIENCE_SECONDS
                 )
-                chain = line[1][:8]
-                eventually(lambda: chain in explain(history).stdout, "it is in the history", PATIENCE_SECONDS)
+                chain = chain_id[:8]
                 without_consent = explain(history, f"--confirm={chain}", f"--url={exporter.url}")
                 done = explain(history, f"--confirm={chain}", f"--url={exporter.url}", "--yes")
                 states = [state_of(tgid) for tgid in tgids]
-                after = explain(history).stdout
+                after = json.loads(explain(history, "--format=json").stdout)["chains"]
 
         assert without_consent.returncode == 2
         assert "standard input is no terminal" in without_consent.stderr
         assert done.stdout.splitlines()[-1].startswith("confirmed: steps took "), done.stdout + done.stderr
         assert "T" not in states
-        assert "tested  confirmed at " in after
+        assert [one["confirmation"]["result"] for one in after if one["chain_id"] == chain_id] == ["confirmed"]
 
     def test_unknown_chain_is_an_error(self, tmp_path: Path) -> None:
         need_tracing()

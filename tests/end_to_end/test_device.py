@@ -20,7 +20,7 @@ from tests.support.traced import eventually
 
 # whole_machine: the driver names processes as the machine's PID namespace does.
 pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.usefixtures("build")]
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 GIB = 1 << 30
 
 

@@ -35,7 +35,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from exporter.history.file_guard import claim
-from exporter.history.store import Store, WindowBatch
+from exporter.history.store import Store
+from exporter.history.window_batch import WindowBatch
 from tests.support.history import NOON, SECOND, an_event, a_window
 store = Store(claim(Path(sys.argv[1])), 2 << 20, began_unix_ns=NOON, version="1.0", has_chains=True)
 for number in range(int(sys.argv[2]), 1 << 20):

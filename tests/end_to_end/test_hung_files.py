@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import ssl
+import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -22,8 +24,29 @@ pytestmark = pytest.mark.end_to_end
 OPERATIONS = "gpustall_cuda_operations_total"
 TICKS = "gpustall_exporter_ticks_total"
 FAILURES = "gpustall_exporter_attach_failures_total"
+TRACKED = "gpustall_exporter_tracked_processes"
 STOP_SECONDS = 2.0
 TICK_SECONDS = 0.25
+# The second page of the environment becomes one of a file. No function of the process reads the environment after that.
+HIDES_ITS_ENVIRONMENT = """
+import ctypes, mmap, os, sys
+runtime, process = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(None)
+runtime.cudaDeviceSynchronize()
+with open("/proc/self/stat") as stat:
+    environment_start = int(stat.read().rpartition(")")[2].split()[47])
+process.clearenv()
+process.mmap.restype = ctypes.c_void_p
+process.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+page = (environment_start // mmap.PAGESIZE + 2) * mmap.PAGESIZE
+fixed = mmap.MAP_PRIVATE | 0x10
+assert process.mmap(page, mmap.PAGESIZE, mmap.PROT_READ, fixed, os.open(sys.argv[2], os.O_RDONLY), 0) == page
+print("hidden", flush=True)
+sys.stdin.readline()
+for _ in range(23):
+    runtime.cudaDeviceSynchronize()
+print("called", flush=True)
+sys.stdin.readline()
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,6 +89,26 @@ def longest_gap_seconds(exporter: Exporter, seconds: float) -> float:
     return longest
 
 
+def seconds_to_stop(exporter: Exporter) -> float:
+    """From the signal until its process has ended."""
+    started_at = time.monotonic()
+    exporter.stop()
+    return time.monotonic() - started_at
+
+
+def seconds_while_another_job_is_counted(exporter: Exporter, libraries: Path) -> tuple[float, float]:
+    """A job with libraries of its own comes, is probed and counted, and the exporter is stopped.
+
+    Returns the longest time between two ticks before it came, and the time to stop.
+    """
+    rank = fresh_rank()
+    gap_seconds = longest_gap_seconds(exporter, 2.0)
+    with held_calls("cudaEventRecord:23", libraries=libraries, rank=rank) as calls:
+        eventually(lambda: f"attached to {libraries}/libcudart" in exporter.logs, "the other job is probed")
+        counted(exporter, calls, rank)
+    return gap_seconds, seconds_to_stop(exporter)
+
+
 def timed_scrape(url: str, context: ssl.SSLContext) -> float:
     """Seconds of a scrape over TLS."""
     started_at = time.monotonic()
@@ -90,17 +133,10 @@ class TestHungLibrary:
         self, user: int, libraries: Path, copy: Path, tmp_path: Path
     ) -> None:
         """Whether root or a user serves them."""
-        rank = fresh_rank()
         with served(tmp_path / "mounted", libraries, user) as files, held_calls(libraries=tmp_path / "mounted"):
             files.fall_silent()
             with running() as exporter:
-                gap_seconds = longest_gap_seconds(exporter, 2.0)
-                with held_calls("cudaEventRecord:23", libraries=copy, rank=rank) as calls:
-                    eventually(lambda: f"attached to {copy}/libcudart" in exporter.logs, "the other job is probed")
-                    counted(exporter, calls, rank)
-                started_at = time.monotonic()
-                exporter.stop()
-                stop_seconds = time.monotonic() - started_at
+                gap_seconds, stop_seconds = seconds_while_another_job_is_counted(exporter, copy)
 
         assert gap_seconds < 2 * TICK_SECONDS + 0.2
         assert stop_seconds < STOP_SECONDS
@@ -137,18 +173,11 @@ class TestDeadLibrary:
         self, libraries: Path, copy: Path, tmp_path: Path
     ) -> None:
         """Its libraries were probed; one that comes after it is counted as not answered."""
-        rank = fresh_rank()
         mounted = tmp_path / "mounted"
         with served(mounted, libraries, 0) as files, held_calls(libraries=mounted), running() as exporter:
             eventually(lambda: f"attached to {mounted}/libcudart" in exporter.logs, "the job is probed")
             files.die()
-            gap_seconds = longest_gap_seconds(exporter, 2.0)
-            with held_calls("cudaEventRecord:23", libraries=copy, rank=rank) as calls:
-                eventually(lambda: f"attached to {copy}/libcudart" in exporter.logs, "the other job is probed")
-                counted(exporter, calls, rank)
-            started_at = time.monotonic()
-            exporter.stop()
-            stop_seconds = time.monotonic() - started_at
+            gap_seconds, stop_seconds = seconds_while_another_job_is_counted(exporter, copy)
 
         assert gap_seconds < 2 * TICK_SECONDS + 0.2
         assert stop_seconds < STOP_SECONDS
@@ -175,10 +204,9 @@ class TestHungSearch:
             files.fall_silent()
             with running() as exporter:
                 time.sleep(1.5)
-                started_at = time.monotonic()
-                exporter.stop()
+                stop_seconds = seconds_to_stop(exporter)
 
-        assert time.monotonic() - started_at < STOP_SECONDS
+        assert stop_seconds < STOP_SECONDS
 
 
 class TestHungCertificate:
@@ -198,8 +226,48 @@ class TestHungCertificate:
         ):
             files.fall_silent()
             seconds = [timed_scrape(exporter.url, context) for _ in range(3)]
-            started_at = time.monotonic()
-            exporter.stop()
+            stop_seconds = seconds_to_stop(exporter)
 
         assert max(seconds) < 1.0
-        assert time.monotonic() - started_at < STOP_SECONDS
+        assert stop_seconds < STOP_SECONDS
+
+
+class TestHungEnvironment:
+    """A page of a job's environment is one of a file that does not answer."""
+
+    def test_ticks_go_on_and_a_job_that_starts_later_is_counted(
+        self, libraries: Path, copy: Path, tmp_path: Path
+    ) -> None:
+        """The environment is read when the job makes its first call."""
+        folder = tmp_path / "pages"
+        folder.mkdir()
+        (folder / "page").write_bytes(bytes(4096))
+        command = [sys.executable, "-S", "-c", HIDES_ITS_ENVIRONMENT, libraries / "libcudart.so.12"]
+        with (
+            served(tmp_path / "mounted", folder) as files,
+            subprocess.Popen(
+                [*command, tmp_path / "mounted" / "page"],
+                env=standin.environment() | {"PADDING": "x" * 65536},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as job,
+        ):
+            assert job.stdin is not None
+            assert job.stdout is not None
+            try:
+                assert job.stdout.readline() == "hidden\n"
+                files.fall_silent()
+                with running() as exporter:
+                    eventually(lambda: f"attached to {libraries}/libcudart" in exporter.logs, "its library is probed")
+                    job.stdin.write("call\n")
+                    job.stdin.flush()
+                    assert job.stdout.readline() == "called\n"
+                    eventually(lambda: exporter.scrape().total(TRACKED) == 1, "the job is known")
+                    gap_seconds, stop_seconds = seconds_while_another_job_is_counted(exporter, copy)
+            finally:
+                job.kill()
+                files.die()  # the end of the job waits for an answer as well
+
+        assert gap_seconds < 2 * TICK_SECONDS + 0.2
+        assert stop_seconds < STOP_SECONDS

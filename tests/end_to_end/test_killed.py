@@ -26,7 +26,7 @@ from tests.support.traced import STANDIN_LIBRARIES, eventually
 pytestmark = pytest.mark.end_to_end
 TIMES = 12
 SOAK_TIMES = 200
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 PINNED = Path("/sys/fs/bpf")
 TRACEFS_PROBES = Path("/sys/kernel/tracing/uprobe_events")
 
@@ -91,7 +91,7 @@ def _rank_of(tgid: int, libraries: Path) -> int | None:
 
 
 class _Killer:
-    """Starts exporters in a folder of their own and kills them."""
+    """Starts exporters in a folder of their own and kills them: one that has put probes into the job, one that has just begun."""
 
     def __init__(self, job: Job, folder: Path) -> None:
         self._job, self._folder = job, folder
@@ -104,10 +104,18 @@ class _Killer:
         self._eventually(job.patched, "the job has probes")
         self._seconds = time.monotonic() - started_at
         self._kill(process)
+        self._kill(self._start())
 
     def _start(self, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*COMMAND, "run", "--web.listen-address=127.0.0.1:0", "--recording.directory=none", "--history.path=none"],
+            [
+                *COMMAND,
+                "run",
+                "--web.listen-address=127.0.0.1:0",
+                "--recording.directory=none",
+                "--recording.socket=none",
+                "--history.path=none",
+            ],
             env={**os.environ, "TMPDIR": str(self._folder)},
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
@@ -144,13 +152,11 @@ class _Killer:
     def _eventually(condition: object, what: str) -> None:
         eventually(condition, what, PATIENCE_SECONDS)
 
-    def once(self) -> bool:
-        """Kills an exporter at a random time, until somewhat after it serves. Returns whether the job had probes then."""
+    def once(self) -> None:
+        """Kills an exporter at a random time, until somewhat after it serves."""
         process = self._start()
         time.sleep(self._random.uniform(0, 1.3 * self._seconds))
-        had_probes = bool(self._job.patched())
         self._kill(process)
-        return had_probes
 
 
 def _leaks() -> int:
@@ -197,8 +203,8 @@ class TestKilled:
         (tmp_path / "folder").mkdir()
         with _job(tmp_path / "libraries") as job:
             killer = _Killer(job, tmp_path / "folder")
-            had_probes = [killer.once() for _ in range(times)]
+            for _ in range(times):
+                killer.once()
             exit_code, errors = job.end()
 
-        assert set(had_probes) == {False, True}
         assert (exit_code, errors) == (0, 0)

@@ -31,9 +31,9 @@ def _inside(exporter: Exporter) -> tuple[str, ...]:
 
 
 @contextmanager
-def _job(trainer: Path, *around: str) -> Iterator[int]:
-    """A trainer of one rank on CPU 1, named after its file; its tgid in the test's namespace."""
-    command = [*around, "taskset", "-c", "1", trainer, *JOB]
+def _job(trainer: Path, cpu: int, *around: str) -> Iterator[int]:
+    """A trainer of one rank on that CPU, named after its file; its tgid in the test's namespace."""
+    command = [*around, "taskset", "-c", str(cpu), trainer, *JOB]
     process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         yield process.pid
@@ -44,15 +44,19 @@ def _job(trainer: Path, *around: str) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Exporter, Scrape]]:
-    """A sidecar beside its job, another tenant's job with the same libraries, and a program of the node on the same CPU."""
+    """A sidecar beside its job, another tenant's job with the same libraries, and a program of the node on the same CPU.
+
+    It is one of this test's: tests beside it have others.
+    """
+    cpu = max(os.sched_getaffinity(0))
     with ExitStack() as stack:
         exporter = stack.enter_context(exporter_process.running(under=POD))
         trainer = Path(standin.trainer_command()[0])
         tenant = tmp_path_factory.mktemp("tenant") / "tenant"
         tenant.symlink_to(trainer)
-        stack.enter_context(_job(tenant))
-        stack.enter_context(accounts.hogs(2, cpu=1))
-        stack.enter_context(_job(trainer, *_inside(exporter)))
+        stack.enter_context(_job(tenant, cpu))
+        stack.enter_context(accounts.hogs(2, cpu=cpu))
+        stack.enter_context(_job(trainer, cpu, *_inside(exporter)))
 
         def waited() -> Scrape | None:
             scrape = exporter.scrape()

@@ -86,6 +86,14 @@ def descendants(tgid: int) -> list[int]:
     return [found for child in children(tgid) for found in [child, *descendants(child)]]
 
 
+def name(tgid: int) -> str:
+    return Path(f"/proc/{tgid}/comm").read_text().strip()
+
+
+def thread_names(tgid: int) -> list[str]:
+    return sorted(path.read_text().strip() for path in Path(f"/proc/{tgid}/task").glob("*/comm"))
+
+
 def is_running(tgid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
@@ -183,15 +191,17 @@ class TestTrainer:
 
     def test_threads_and_processes_are_named_as_pytorch_names_them(self) -> None:
         """Step thread and autograd, watchdog, pin-memory threads; two loader workers."""
+        threads = ["pin_memory", "pt_autograd_0", "pt_nccl_watchdg", "trainer"]
+        workers = ["pt_data_worker", "pt_data_worker"]
         training = Training("--ranks=1")
         (rank,) = children(training.process.pid)
-        names = sorted(path.read_text().strip() for path in Path(f"/proc/{rank}/task").glob("*/comm"))
-        workers = [Path(f"/proc/{child}/comm").read_text().strip() for child in children(rank)]
+        # Each names itself when it first runs, which may be after the first step.
+        are_named = wait_until(lambda: thread_names(rank) == threads and list(map(name, children(rank))) == workers)
+        found = thread_names(rank), list(map(name, children(rank)))
         training.process.terminate()
         training.rest()
 
-        assert names == ["pin_memory", "pt_autograd_0", "pt_nccl_watchdg", "trainer"]
-        assert workers == ["pt_data_worker", "pt_data_worker"]
+        assert are_named, found
 
     @pytest.mark.parametrize(("where", "seen"), [("env", ["RANK=0", "WORLD_SIZE=1"]), ("nccl", [])])
     def test_the_rank_is_in_the_environment_only_with_its_flag(self, where: str, seen: list[str]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from tests.support.priority import before_others
 from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, Gpu, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
@@ -104,7 +105,8 @@ class TestBlocking:
 
     def test_polling_checks_repeatedly(self) -> None:
         """5 waits of 100 ms with a check each millisecond: at least 100 sleeps, and no wait ends early."""
-        (final,) = run("calls", "--sync=block", "wait:5:100ms", STANDIN_POLL_US="1000")
+        with before_others():
+            (final,) = run("calls", "--sync=block", "wait:5:100ms", STANDIN_POLL_US="1000")
 
         assert final["threads"]["calls"]["nvcsw"] >= 100
         assert final["waits"]["delay_ns"] >= 0

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 
 from exporter.output import protobuf
 from tests.support.exporter_process import COMMAND
+from tests.support.investigated import an_hour
 from tests.support.metrics_page import page, responds
 from tests.support.pseudo_terminal import seat
 
@@ -96,3 +98,21 @@ class TestStandin:
         assert picture.startswith("rank 0: step 1 takes ")
         assert len(picture.split("\n\n")[0].splitlines()) < 40
         assert "{" not in picture
+
+
+class TestSuggestions:
+    @pytest.mark.parametrize(
+        ("command", "suggested"),
+        [
+            (["query", "--list"], "next: gpu-stall-exporter query --name=open-chains"),
+            (["query", "select 1", "--history.path={path}"], "next: gpu-stall-exporter query --list"),
+            (["query", "--name=stacks", "--history.path={path}"], "query --name=open-chains --history.path={path}"),
+            (["explain", "--history.path={path}"], "query --name=worst-chains --history.path={path}"),
+        ],
+    )
+    def test_last_line_is_the_next_command(self, command: list[str], suggested: str, tmp_path: Path) -> None:
+        """It reads the same history."""
+        path = str(an_hour(tmp_path))
+        with seat([*COMMAND, *(word.replace("{path}", path) for word in command)], (400, 100)) as found:
+            assert found.ends() == 0
+            found.awaited(suggested.replace("{path}", path))

@@ -48,7 +48,8 @@ def job() -> Iterator[Job]:
         held_calls.held_calls("cudaStreamSynchronize:23:2ms", rank=busy) as first,
         held_calls.held_calls("cudaMemcpyAsync:23:4096:h2d", rank=idle) as second,
     ):
-        eventually(lambda: "libcudart.so.12" in exporter.logs, "libcudart is probed")
+        library = standin.build_dir() / "libcudart.so.12"
+        eventually(lambda: f"attached to {library}" in exporter.logs, "libcudart is probed")
         first.make()
         second.make()
         known = {str(tgid) for tgid in (*first.tgids, *second.tgids)}

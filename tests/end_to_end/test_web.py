@@ -20,7 +20,7 @@ from tests.support.traced import STANDIN_LIBRARIES, eventually
 pytestmark = pytest.mark.end_to_end
 NEXT_SCRAPE_SECONDS = 1.0
 STOP_SECONDS = 2.0
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

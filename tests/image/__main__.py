@@ -35,24 +35,38 @@ IMAGE = f"{image.NAME}:{__version__}"
 RELEASE_PYTHON = ROOT / "build" / "release-venv" / "bin" / "python"
 BASE = "debian:trixie-slim"
 CAPABILITIES = ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE", "LEASE")
+HISTORY_GROUP = 4
+"""adm of Debian."""
 FLAGS = ("--cgroup-manager=cgroupfs", "--runtime=runc")
 MAY_BE_ABSENT = ("tracefs", "NVIDIA driver", "NVML", "libraries", "bcc", "push")
 """Checks that need not be ok in a container on a machine without a GPU."""
 SCRAPED = re.compile(r"^gpustall_cuda_memcpy_bytes_total\{[^}]*\} ([1-9]\S*)$", re.MULTILINE)
+NO_JOBS = '"workloads":0,'
+ASK = (
+    "import urllib.request as u;"
+    " print(u.urlopen('http://127.0.0.1:10479/api/v1/tools/explain', b'{}', timeout=20).read().decode())"
+)
 FETCH = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:10478/metrics', timeout=5).read().decode())"
 PATIENCE_SECONDS = 60
 # What Debian's slim images leave out; they keep the copyright files.
 _SLIM = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man", "groff", "lintian")]
 
 
-def pod_flags() -> list[str]:
+def pod_flags(state: str = "--tmpfs=/var/lib/gpu-stall-exporter") -> list[str]:
     """Rights of the DaemonSet's pod: six capabilities, read-only root, no new privileges, the host's process ids."""
-    flags = ["--network=none", "--pid=host", "--read-only", "--tmpfs=/tmp", "--tmpfs=/var/lib/gpu-stall-exporter"]
+    flags = ["--network=none", "--pid=host", "--read-only", "--tmpfs=/tmp", state, f"--group-add={HISTORY_GROUP}"]
     flags += ["--cap-drop=ALL", *(f"--cap-add={name}" for name in CAPABILITIES), "--security-opt=no-new-privileges"]
     # Podman 4.3's own profile allows bpf(2) only with CAP_SYS_ADMIN.
     flags += [f"--security-opt=seccomp={ROOT}/deploy/security/seccomp.json", "--security-opt=apparmor=unconfined"]
     # Low limits: Podman's defaults are above those of this process, and without CAP_SYS_RESOURCE runc cannot raise them.
     return [*flags, "--ulimit=nofile=8192:8192", "--ulimit=nproc=8192:8192"]
+
+
+def serve_flags(volume: str) -> list[str]:
+    """Rights of the pod of `serve`: a user without capabilities, who may only read the history."""
+    flags = ["--network=none", "--read-only", "--tmpfs=/tmp", f"--volume={volume}:/var/lib/gpu-stall-exporter:ro"]
+    flags += ["--user=65532:65532", f"--group-add={HISTORY_GROUP}", "--cap-drop=ALL"]
+    return [*flags, "--security-opt=no-new-privileges", "--ulimit=nofile=8192:8192", "--ulimit=nproc=8192:8192"]
 
 
 def make_base(podman: Podman, output: Path, architecture: str) -> Path:
@@ -154,18 +168,27 @@ def running_job() -> Iterator[None]:
 
 def problems_of_a_run(podman: Podman) -> Iterator[str]:
     name = f"gpu-stall-exporter-{os.getpid()}"
-    code, text = podman.attempt("run", "--detach", f"--name={name}", "--health-interval=disable", *pod_flags(), IMAGE)
+    state = f"--volume={name}:/var/lib/gpu-stall-exporter"
+    detached = ("run", "--detach", "--health-interval=disable")
+    code, text = podman.attempt(*detached, f"--name={name}", *pod_flags(state), IMAGE)
     if code:
         yield f"run does not start: {text}"
         return
     try:
         is_healthy, scraped = wait_for_scrape(podman, name)
         code, text = podman.attempt("exec", name, "gpu-stall-exporter", "explain")
+        serving = f"{name}-serve"
+        how = ("serve", "--web.listen-address=:10479", "--web.insecure-no-tls", "--web.insecure-no-tokens")
+        podman.attempt(*detached, f"--name={serving}", *serve_flags(name), IMAGE, *how)
+        answered = wait_for_answer(podman, serving)
+        _, served = podman.attempt("logs", serving)
         podman.attempt("stop", "--time=20", name)
         _, status = podman.attempt("inspect", "--format={{.State.ExitCode}}", name)
         _, logs = podman.attempt("logs", name)
     finally:
+        podman.attempt("rm", "--force", f"{name}-serve")
         podman.attempt("rm", "--force", name)
+        podman.attempt("volume", "rm", "--force", name)
     found = []
     if not is_healthy:
         found.append("the health check fails")
@@ -173,9 +196,11 @@ def problems_of_a_run(podman: Podman) -> Iterator[str]:
         found.append("no CUDA call is counted")
     if code:
         found.append(f"explain exits with {code}: {text}")
+    if not answered:
+        found.append(f"serve does not name the job: {served}")
     if status.strip() != "0":
         found.append(f"run exits with {status.strip()}")
-    print(logs if found else f"run: healthy; a scrape has {scraped}; explain and run exit with 0")
+    print(logs if found else f"run: healthy; a scrape has {scraped}; explain and run exit with 0; serve names the job")
     yield from found
 
 
@@ -189,6 +214,17 @@ def wait_for_scrape(podman: Podman, name: str) -> tuple[bool, str]:
         found = SCRAPED.search(podman.attempt("exec", name, "python3", "-c", FETCH)[1])
         scraped = found[0] if found else ""
     return is_healthy, scraped
+
+
+def wait_for_answer(podman: Podman, name: str) -> bool:
+    """Whether `serve` finds the job in the history in time."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        code, text = podman.attempt("exec", name, "python3", "-c", ASK)
+        if code == 0 and NO_JOBS not in text:
+            return True
+        time.sleep(0.5)
+    return False
 
 
 def main(argv: Sequence[str] | None = None) -> int:

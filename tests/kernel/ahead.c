@@ -3,6 +3,9 @@
  * A job that is ahead: of its GPU, or of the thread that takes its data. Prints what it measured itself as JSON.
  * Usage: ahead gpu STEPS STALL_US: each step enqueues 6 ms of work, stalls, and waits for an event of the step before. The first 100
  *          steps do not stall. The GPU is a clock: the time at which all work is done.
+ *        ahead poll STEPS STALL_US: the same, but it asks for the event and sleeps for 0.3 ms until that is done.
+ *        ahead turns STEPS STALL_US: the same, but it asks for that of its own step as well, by turns.
+ *        ahead copy STEPS STALL_US: it copies the result of its own step to memory that is not pinned, which waits.
  *        ahead thread SECONDS NAP_US: a thread fills a queue of 4 from which each step of 5 ms takes one; after SECONDS it naps for
  *          so long before each piece, for 50 steps.
  *        ahead lock SECONDS NAP_US: in each step another thread takes a lock, naps with it, and the step waits for the lock.
@@ -17,7 +20,7 @@
 
 #define HOOKED __attribute__((noinline, visibility("default")))
 
-enum { WORK_NS = 6000000, QUIET_STEPS = 100, STEP_US = 5000, LATE_STEPS = 50, QUEUED = 4 };
+enum { WORK_NS = 6000000, QUIET_STEPS = 100, STEP_US = 5000, LATE_STEPS = 50, QUEUED = 4, POLL_US = 300, NOT_READY = 600, TO_HOST = 2 };
 
 static long long now_ns(void)
 {
@@ -60,7 +63,37 @@ HOOKED int cudaEventSynchronize(long long done_ns)
 	return 0;
 }
 
-static void ahead_of_gpu(int steps, long long stall_us)
+HOOKED int cudaEventQuery(long long done_ns)
+{
+	return now_ns() < done_ns ? NOT_READY : 0;
+}
+
+/* The driver waits for the work before the copy. */
+HOOKED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, long long done_ns)
+{
+	__asm__ volatile("" : : "r"(to), "r"(from), "r"(bytes), "r"(kind));
+	while (now_ns() < done_ns)
+		continue;
+	return 0;
+}
+
+static void wait_for_gpu(const char *how, long long before_ns, long long done_ns)
+{
+	static char result[4];
+
+	if (strcmp(how, "gpu") == 0)
+		cudaEventSynchronize(before_ns);
+	else if (strcmp(how, "copy") == 0)
+		cudaMemcpyAsync(result, NULL, sizeof(result), TO_HOST, done_ns);
+	else
+		while (cudaEventQuery(before_ns) == NOT_READY) {
+			if (strcmp(how, "turns") == 0)
+				cudaEventQuery(done_ns);
+			nap(POLL_US);
+		}
+}
+
+static void ahead_of_gpu(const char *how, int steps, long long stall_us)
 {
 	long long done_ns = 0, before_ns = 0, began_ns = 0, now;
 
@@ -71,7 +104,7 @@ static void ahead_of_gpu(int steps, long long stall_us)
 		now = now_ns();
 		done_ns = (done_ns > now ? done_ns : now) + WORK_NS;
 		nap(step >= QUIET_STEPS ? stall_us : 0);
-		cudaEventSynchronize(before_ns);
+		wait_for_gpu(how, before_ns, done_ns);
 		before_ns = done_ns;
 	}
 	printf("{\"lost_ns\": %lld}\n", now_ns() - began_ns - (long long)steps * WORK_NS);
@@ -144,10 +177,10 @@ int main(int argc, char **argv)
 {
 	if (argc != 4)
 		return 2;
-	if (strcmp(argv[1], "gpu") == 0)
-		ahead_of_gpu(atoi(argv[2]), atoll(argv[3]));
-	else
+	if (strcmp(argv[1], "thread") == 0 || strcmp(argv[1], "lock") == 0)
 		beside_thread(strcmp(argv[1], "thread") == 0, atoll(argv[2]), atoll(argv[3]));
+	else
+		ahead_of_gpu(argv[1], atoi(argv[2]), atoll(argv[3]));
 	fflush(stdout);
 	return 0;
 }

@@ -7,6 +7,7 @@
  * long. file: it holds the lock of a file for so long; worker-file: the same, but the partner belongs to the job.
  * pages: a partner of the job reads pages of the file that are not in memory, computes for so long, and writes; the wait begins after
  * half of that.
+ * With AWAITED_UNIX=1 the two have Unix sockets instead of pipes, and a full socket instead of a full pipe.
  * mutex: the thread "holder" computes for so long with a mutex, and two spinning workers compete with it for the CPU.
  */
 #define _GNU_SOURCE
@@ -20,6 +21,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -212,12 +214,33 @@ static void wait_once(char **argv)
 	}
 }
 
+static bool has_sockets(void)
+{
+	return getenv("AWAITED_UNIX");
+}
+
+/* ends[0] is read, ends[1] is written. */
+static bool connect_ends(int *ends)
+{
+	return has_sockets() ? socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 : pipe(ends) == 0;
+}
+
+/* The next write of a page has to wait until the partner reads. */
+static void fill(void)
+{
+	if (has_sockets())
+		while (send(to_partner[1], page, sizeof(page), MSG_DONTWAIT) > 0)
+			continue;
+	else
+		must(write(to_partner[1], page, sizeof(page)) == sizeof(page));
+}
+
 int main(int argc, char **argv)
 {
 	long long waited_ns = 0, before_ns;
 	pid_t partner;
 
-	if (argc < 4 || pipe(to_partner) < 0 || pipe(from_partner) < 0)
+	if (argc < 4 || !connect_ends(to_partner) || !connect_ends(from_partner))
 		return 2;
 	wait_us = atoll(argv[3]);
 	read_ns = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -237,7 +260,7 @@ int main(int argc, char **argv)
 		must(waitpid(partner, NULL, WUNTRACED) == partner);
 	}
 	if (is_way(argv, "write") || is_way(argv, "stopped"))
-		must(write(to_partner[1], page, sizeof(page)) == sizeof(page));
+		fill();
 	for (int i = 0; i < atoi(argv[2]); i++) {
 		prepare(argv);
 		cudaStreamSynchronize();

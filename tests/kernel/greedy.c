@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define HOOKED __attribute__((noipa, visibility("default"))) /* no clones for constant arguments */
@@ -31,6 +32,7 @@ int cudaEventRecord(int code);
 int cudaMemcpy(void *to, const void *from, uint64_t bytes, int direction);
 int cudaMemcpy2D(void *to, uint64_t to_pitch, const void *from, uint64_t from_pitch, uint64_t width, uint64_t height, int direction);
 int cudaGraphInstantiate(uint64_t *where, uint64_t graph);
+int cudaStreamBeginCapture(uint64_t stream, int mode);
 int ncclCommInitRank(uint64_t *where, int ranks, unique_id id, int rank);
 int ncclAllReduce(const void *from, void *to, uint64_t count, int type, int operation, uint64_t communicator, uint64_t stream);
 
@@ -88,6 +90,12 @@ HOOKED int cudaGraphInstantiate(uint64_t *where, uint64_t graph)
 	return 0;
 }
 
+HOOKED int cudaStreamBeginCapture(uint64_t stream, int mode)
+{
+	NOT_REMOVED;
+	return 0;
+}
+
 #endif
 
 #if PARTS & NCCL
@@ -107,7 +115,11 @@ HOOKED int ncclAllReduce(const void *from, void *to, uint64_t count, int type, i
 #endif
 
 #if PARTS & PROGRAM
+#define COMMUNICATORS 15 /* of one process that are distinguished */
+
 static uint64_t communicator; /* the first */
+static uint64_t communicators[COMMUNICATORS];
+static int made_communicators;
 
 static void make_communicator(uint64_t number)
 {
@@ -117,6 +129,18 @@ static void make_communicator(uint64_t number)
 	ncclCommInitRank(&made, 2, id, 0);
 	if (!communicator)
 		communicator = made;
+	if (made_communicators < COMMUNICATORS)
+		communicators[made_communicators++] = made;
+}
+
+/* A process that works for this one, and ends with a status of its own. */
+static void make_worker(uint64_t number)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(number & 255);
+	waitpid(child, NULL, 0);
 }
 
 static void make(const char *what, uint64_t number)
@@ -145,6 +169,12 @@ static void make(const char *what, uint64_t number)
 		cudaGraphInstantiate(&where, 1);
 	else if (!strcmp(what, "communicators"))
 		make_communicator(number);
+	else if (!strcmp(what, "captures"))
+		cudaStreamBeginCapture(new_address(), 0);
+	else if (!strcmp(what, "workers"))
+		make_worker(number);
+	else if (!strcmp(what, "collectives"))
+		ncclAllReduce(NULL, NULL, 1024, 7, 0, communicators[number % made_communicators], 0);
 	else if (!strcmp(what, "frontiers"))
 		ncclAllReduce(NULL, NULL, 1024, 7, 0, communicator, new_address());
 	else

@@ -40,8 +40,9 @@ def run(account_tracer: Tracer, program: Path, tmp_path: Path) -> Run:
         os.fsync(found.fileno())
         os.posix_fadvise(found.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def run(way: str, us: int = WAIT_US) -> Account:
-        return accounts.run(account_tracer, "taskset", "-c", "1", program, way, str(WAITS), str(us), file)
+    def run(way: str, us: int = WAIT_US, **environment: str) -> Account:
+        command = ("taskset", "-c", "1", program, way, str(WAITS), str(us), file)
+        return accounts.run(account_tracer, *command, environment=environment)
 
     return run
 
@@ -65,12 +66,13 @@ def stalled_ns(account: Account, state: ThreadState) -> int:
     return account.feeding.dry_ns[state] + account.feeding.late_ns[state]
 
 
+@pytest.mark.parametrize("environment", [{}, {"AWAITED_UNIX": "1"}], ids=["pipe", "unix"])
 class TestPipes:
-    """A process that was there before the job reads or writes."""
+    """A process that was there before the job reads or writes, also at the other end of a Unix socket."""
 
-    def test_blocked_writes_are_output(self, run: Run) -> None:
+    def test_blocked_writes_are_output(self, run: Run, environment: dict[str, str]) -> None:
         """The pipe is full; each of 23 writes waits for its reader."""
-        account = run("write")
+        account = run("write", **environment)
         waited_ns = account.truth["waited_ns"]
 
         assert stalled_ns(account, ThreadState.OUTPUT) == pytest.approx(waited_ns, rel=0.05)
@@ -79,15 +81,20 @@ class TestPipes:
         }
         assert lost_ms(account)[Cause.BLOCKED_OUTPUT, "partner"] == pytest.approx(waited_ns / MS, rel=0.05)
 
-    def test_program_outside_the_job_that_writes_is_no_dataloader(self, run: Run) -> None:
+    def test_program_outside_the_job_that_writes_is_no_dataloader(self, run: Run, environment: dict[str, str]) -> None:
         """It writes after 20 ms, 23 times."""
-        found = lost_ms(run("pipe"))
+        found = lost_ms(run("pipe", **environment))
 
         assert found[Cause.OWN_WAIT, "partner"] == pytest.approx(WAITS * WAIT_US / 1000, rel=0.1)
-        assert not {key for key in found if key[0] in (Cause.DATALOADER, Cause.OTHER, Cause.BLOCKED_OUTPUT)}
+        others = (Cause.DATALOADER, Cause.OTHER, Cause.BLOCKED_OUTPUT, Cause.NETWORK)
+        assert not {key for key in found if key[0] in others}
 
-    def test_stopped_reader_is_known_while_the_write_lasts(self, account_tracer: Tracer, program: Path) -> None:
+    def test_stopped_reader_is_known_while_the_write_lasts(
+        self, account_tracer: Tracer, program: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """It read once, and was stopped before the pipe was full."""
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
         accounts.probe(account_tracer, program)
         with accounts.running(program, "stopped", "1", "0"):
 

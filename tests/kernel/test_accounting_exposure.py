@@ -15,6 +15,7 @@ from exporter.kernel.abi import Api
 from exporter.kernel.thread_rows import Exposure
 from tests.support import accounts
 from tests.support.accounts import Account
+from tests.support.stolen import stolen_ns
 from tests.support.traced import STANDIN_LIBRARIES, Tracer
 
 pytestmark = pytest.mark.whole_machine
@@ -23,6 +24,7 @@ WAITS = 40
 STOPS, STOP_MS = 23, 100
 STOPPED_WAITS = 500  # 3 s for the GPU: more than the stops and the pauses between them leave
 STOP_OFTEN = f"for stop in $(seq {STOPS}); do kill -STOP $1; sleep 0.{STOP_MS}; kill -CONT $1; sleep 0.06; done"
+KEEPS = 5
 MS = 1_000_000
 
 Waits = Callable[..., tuple[dict[str, Any], Exposure]]
@@ -85,6 +87,21 @@ class TestSpinning:
         assert 5.9 * MS <= exposure.clean_ns / exposure.clean_calls <= 7 * MS
 
 
+class TestTogether:
+    """Four threads are kept from one CPU at the same time, when their waits are over."""
+
+    def test_a_delay_of_all_threads_is_booked_once(self, account_tracer: Tracer, tmp_path: Path) -> None:
+        """Five times for 100 ms; the program says how long it was until the last of them had returned."""
+        program = accounts.compiled(Path(__file__).with_name("together.c"), tmp_path)
+        account_tracer.attach(Api.RUNTIME, program, ["cudaStreamSynchronize"])
+        done = subprocess.run(
+            ["taskset", "-c", "1", program, str(KEEPS)], check=True, capture_output=True, text=True, timeout=60
+        )
+        exposure = accounts.read(account_tracer, {}).exposure("cudaStreamSynchronize")
+
+        assert KEEPS * 100 * MS <= exposure.exact_ns <= int(done.stdout)
+
+
 class TestStopped:
     """The job is stopped again and again, as by cpulimit, while its thread waits for the GPU."""
 
@@ -92,17 +109,24 @@ class TestStopped:
     def test_stops_are_lost_but_for_the_work_that_the_gpu_had(
         self, sync: str, account_tracer: Tracer, own_standin: Path
     ) -> None:
-        """23 stops of 100 ms in waits of 6 ms: 2.3 s, and the program says by how much its waits were too long."""
+        """23 stops of 100 ms in waits of 6 ms; the program says by how much its waits were too long.
+
+        A stop may come between two waits, where the program loses nothing that its calls show. And where a hypervisor
+        takes the CPU from a thread that polls, its wait is too long for a reason that this kernel does not see.
+        """
         account_tracer.attach(Api.RUNTIME, own_standin / STANDIN_LIBRARIES[Api.RUNTIME])
         command = [own_standin / "calls", f"--sync={sync}", f"wait:{STOPPED_WAITS}:6ms"]
+        before_ns = stolen_ns()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
             subprocess.run(["sh", "-c", STOP_OFTEN, "sh", str(job.pid)], check=True, timeout=60)
             said, _ = job.communicate(timeout=60)
         truth = json.loads(said)["waits"]
+        taken_ns = stolen_ns() - before_ns
         lost = lost_ns(accounts.read(account_tracer, truth))
 
-        assert STOPS * (STOP_MS - 6) * MS <= lost.stopped_ns <= truth["delay_ns"]
-        assert lost.in_calls_ns == pytest.approx(truth["delay_ns"], rel=0.05)
+        assert truth["delay_ns"] >= STOPS / 2 * (STOP_MS - 6) * MS
+        assert truth["delay_ns"] * 0.9 - taken_ns <= lost.stopped_ns <= truth["delay_ns"]
+        assert lost.in_calls_ns == pytest.approx(truth["delay_ns"], rel=0, abs=truth["delay_ns"] * 0.05 + taken_ns)
 
 
 def lost_ns(account: Account) -> Exposed:

@@ -50,6 +50,8 @@ class TestClasses:
             ("pipe", ThreadState.PIPE),
             ("socket", ThreadState.SOCKET),
             ("polled-socket", ThreadState.SOCKET),
+            ("unix-socket", ThreadState.PIPE),
+            ("polled-unix-socket", ThreadState.PIPE),
             ("polled-sockets", ThreadState.POLL),
             ("polled-listener", ThreadState.POLL),
             ("polled-pipe", ThreadState.POLL),

@@ -12,6 +12,7 @@ import pytest
 
 import gpustall_standin as standin
 from exporter.accounting.cadence import Cadence
+from tests.support.priority import before_others
 from tests.support.traced import STANDIN_LIBRARIES, Tracer
 
 STEPS = 80
@@ -33,7 +34,10 @@ def test_steps_are_those_of_the_job(account_tracer: Tracer, own_trainer: Path) -
     flags = ["--ranks=1", f"--steps={STEPS}", "--pace-us=40000", "--evaluate-every=30", "--sync=block"]
     cadence = Cadence()
     environment = {**os.environ, "LD_LIBRARY_PATH": str(own_trainer.parent)}
-    with subprocess.Popen([own_trainer, *flags], env=environment, stdout=subprocess.PIPE, text=True) as job:
+    with (
+        before_others(),  # the reader as well: what it reads is overwritten soon
+        subprocess.Popen([own_trainer, *flags], env=environment, stdout=subprocess.PIPE, text=True) as job,
+    ):
         while job.poll() is None:
             time.sleep(0.1)
             for row in account_tracer.tables.read_waits([1]).cadence.values():

@@ -25,7 +25,7 @@ from tests.support.silent_files import Served, served
 from tests.support.traced import only
 
 NAME = "libcudart.so.12"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture

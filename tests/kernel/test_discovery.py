@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from exporter.host.elf import read_elf
 from exporter.host.likely_libraries import of_python
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
-from tests.support.held_calls import held_calls, program, without_rank
+from tests.support.held_calls import held_calls, program, trained, without_rank
 from tests.support.requirements import need_command
 from tests.support.traced import eventually
 
@@ -132,7 +131,7 @@ class TestLinkage:
         """As in some of PyTorch's wheels: every NCCL operation, as often as the program made it."""
         with program("trainer-torch", "--ranks=1", "--quiet") as other:
             eventually(lambda: self._attached(scene, "libtorch_cuda.so"), f"libtorch_cuda of {other.pid} is probed")
-            truth = _trained("trainer-torch")
+            truth = trained("trainer-torch")
             counted = scene.calls(truth["tgid"])
 
         made = {s: one["count"] for s, one in truth["calls"]["nccl"].items() if s in NUMBERS and one["count"]}
@@ -144,20 +143,6 @@ class TestLinkage:
     def _attached(scene: Scene, name: str) -> bool:
         scene.walk_all()
         return name in scene.probed(standin.build_dir())
-
-
-def _trained(trainer: str) -> dict[str, Any]:
-    """Runs thirty steps of one rank; returns its own counts."""
-    done = subprocess.run(
-        [standin.build_dir() / trainer, "--ranks=1", "--steps=30", "--quiet"],
-        env=without_rank(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=True,
-    )
-    truth: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return truth
 
 
 class TestImpostors:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from exporter.host.processes import Processes
 from exporter.workloads.engine import SERVING
 from exporter.workloads.registry import WorkloadRegistry
 from tests.support.direct_reads import DirectReads
-from tests.support.traced import STANDIN_LIBRARIES, Tracer, only, tracer
+from tests.support.traced import STANDIN_LIBRARIES, Tracer, eventually, only, tracer
 
 TITLE = "VLLM::EngineCore"
 WAYS = ("copy", "sync", "event", "ahead")
@@ -30,6 +32,11 @@ WAYS = ("copy", "sync", "event", "ahead")
 BLOCKING = "--sync=block"
 PATIENCE_SECONDS = 60
 FIRST = 1  # number of the first process that makes a call
+LATE = 500
+"""Iterations of a burst that the exporter comes into, of 4 ms each."""
+
+SLEEPS_BEFORE = 30
+"""More than an engine sleeps before its first burst."""
 
 
 @pytest.fixture(scope="module")
@@ -201,14 +208,19 @@ class TestIdleness:
         assert steps_of(service.watch)[1] <= truth["step_ns"]
 
     def test_idle_time_grows_during_a_pause_and_never_decreases(self, account_tracer: Tracer, own_server: Path) -> None:
-        """Two seconds; the first does not count yet."""
+        """The first second does not count yet."""
         attach(account_tracer, own_server.parent)
-        watch, _ = watched(account_tracer, own_server, "--bursts=1", "--iterations=5", "--idle-ms=2000", BLOCKING)
-        while_idle = {idle_ns for idle_ns in watch.idle_ns if idle_ns > 0}
+        watch = Watch(account_tracer)
+
+        def while_idle() -> set[int]:
+            watch.look()
+            return {idle_ns for idle_ns in watch.idle_ns if idle_ns > 0}
+
+        with started(own_server, "--bursts=1", "--idle-ms=60000", BLOCKING):
+            eventually(lambda: len(while_idle()) >= 5, "it grows")
 
         assert watch.idle_ns == sorted(watch.idle_ns)
-        assert len(while_idle) >= 5
-        assert min(while_idle) > 1_000_000_000
+        assert min(while_idle()) > 1_000_000_000
 
     def test_short_pauses_are_part_of_iterations(self, account_tracer: Tracer, own_server: Path) -> None:
         """Half a second between two bursts."""
@@ -251,16 +263,26 @@ class TestOthers:
         assert watch.metrics() == {metric.name for metric in catalog.METRICS_OF_COLLECTOR["engine"]}
 
 
+def sleeps(process: subprocess.Popen[str]) -> int:
+    """How often its main thread has slept so far: it does once in each iteration, and a few times before the first."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    (found,) = re.findall(r"^voluntary_ctxt_switches:\s*(\d+)$", status, re.MULTILINE)
+    return int(found)
+
+
 class TestLateStart:
     """The exporter starts while the engine serves."""
 
     def test_late_start_does_not_overcount(self, account_tracer: Tracer, own_server: Path) -> None:
-        """Not more iterations than it made, not more idle time, no drops."""
-        flags = ("--bursts=2", "--iterations=60", "--idle-ms=1500", "--output=event", BLOCKING)
+        """Not more iterations than it made, not more idle time, no drops. It is stopped while probes are attached."""
+        flags = ("--bursts=2", f"--iterations={LATE}", "--idle-ms=1500", "--output=event", BLOCKING)
         watch = Watch(account_tracer)
         with started(own_server, *flags) as process:
-            time.sleep(1.6)  # about in the first burst
+            eventually(lambda: sleeps(process) > SLEEPS_BEFORE, "it serves")
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
             attach(account_tracer, own_server.parent)
+            process.send_signal(signal.SIGCONT)
             while process.poll() is None:
                 time.sleep(0.1)
                 watch.look()
@@ -269,7 +291,7 @@ class TestLateStart:
             truth = json.loads(process.stdout.readlines()[-1])
         count, sum_ns = steps_of(watch)
 
-        assert 59 <= count < truth["iterations"]
+        assert LATE - 1 <= count < truth["iterations"]
         assert sum_ns <= truth["step_ns"]
         assert watch.idle_ns[-1] <= truth["idle_ns"] * 1.1
         assert account_tracer.drops() == {}

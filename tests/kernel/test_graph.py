@@ -1,6 +1,8 @@
 """graph: captures, executable graphs and their launches, and the kernels in them, counted in the kernel.
 
-Every program of `calls` makes a graph of one kernel while it prepares itself: one capture, one instantiation.
+Every program of `calls` makes a graph of one kernel while it prepares itself: one capture, one instantiation. Where functions are
+probed one by one, these are, and those that a test names: cudaStreamBeginCapture, cudaStreamEndCapture, cudaGraphInstantiate,
+cudaGraphExecDestroy, cudaGraphDestroy, cudaEventRecord, cudaStreamWaitEvent.
 """
 
 from __future__ import annotations

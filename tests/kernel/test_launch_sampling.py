@@ -90,13 +90,13 @@ class TestWithoutLaunches:
     """Launches are not probed at all."""
 
     def test_dry_gpu_is_unknown_without_launches(self, waits_program: Path) -> None:
-        """Stalls after a synchronising call may be hidden behind unprobed work."""
+        """Stalls after a synchronising call may be hidden behind unprobed work. A missed event costs one of 20 sleeps."""
         with tracer(with_launches=False) as traced:
             accounts.probe(traced, waits_program)
-            row = accounts.run(traced, waits_program, "gap", "nap", "20", "3000").feeding
+            account = accounts.run(traced, waits_program, "gap", "nap", "20", "3000")
 
-        assert row.dry_ns[ThreadState.SLEEP] == 0
-        assert row.late_ns[ThreadState.SLEEP] >= 20 * 3 * MS
+        assert account.feeding.dry_ns[ThreadState.SLEEP] == 0
+        assert account.feeding.late_ns[ThreadState.SLEEP] >= (20 - account.healed) * 3 * MS
 
 
 def test_place_is_free_after_the_process_has_ended(best_traced: Tracer) -> None:

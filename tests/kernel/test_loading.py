@@ -14,6 +14,7 @@ import pytest
 import gpustall_standin as standin
 from exporter.kernel import loader
 from exporter.kernel.tables import Tables
+from tests.support import newer_compiler
 from tests.support.requirements import ROOT, need_command
 from tests.support.traced import Tracer, eventually, tracer
 
@@ -67,11 +68,12 @@ class TestSubjects:
         assert {loader.subject_of(name) for name in done.stdout.split()} <= loader.OPTIONAL.keys()
 
     def test_objects_of_a_newer_compiler_load_as_well(self, tmp_path: Path) -> None:
-        """Debian 13's, by which the image is built: the verifier may follow more branches of what another compiler makes."""
-        need_command("clang-19", "clang-19")
-        objects = [tmp_path / built.name for built in loader.OBJECTS_DIR.glob("*.bpf.o")]
-        subprocess.run(["make", "-s", "-C", ROOT / "bpf", "CLANG=clang-19", f"OUT={tmp_path}", *objects], check=True)
-        kernel = loader.load(objects_dir=tmp_path, subjects=(*loader.SUBJECTS, *loader.ON_REQUEST))
+        """The verifier may follow more branches of what another compiler makes."""
+        need_command(newer_compiler.COMPILER, newer_compiler.COMPILER)
+        folder = Path(os.environ.get(newer_compiler.FOLDER, tmp_path))
+        if folder == tmp_path:
+            newer_compiler.build(folder)
+        kernel = loader.load(objects_dir=folder, subjects=(*loader.SUBJECTS, *loader.ON_REQUEST))
         try:
             assert {loader.subject_of(name) for name in kernel.failures} <= loader.OPTIONAL.keys()
         finally:

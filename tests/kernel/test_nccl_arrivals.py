@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.support import greedy
 from tests.support.scripted_process import ScriptedProcess, attach, scripted_process
 from tests.support.traced import Tracer, only, tracer
 
@@ -16,18 +18,21 @@ class TestArrival:
         """In the second collective the other rank is late, by 20 ms."""
         with ExitStack() as stack:
             early, late = self._joined(own_standin, stack, tmp_path)
+            began_ns = time.monotonic_ns()
             early("gpu.all_reduce(comm, nccl)")
             late("time.sleep(0.05); gpu.all_reduce(comm, nccl)")
+            between_ns = time.monotonic_ns()
             before = self._lags(own_traced)
             late("gpu.all_reduce(comm, nccl)")
             early("time.sleep(0.02); gpu.all_reduce(comm, nccl)")
+            ended_ns = time.monotonic_ns()
             after = self._lags(own_traced)
 
         assert [arrivals for _, arrivals in before] == [0, 1]
         assert before[0][0] == 0
-        assert 50 * MS <= before[1][0] <= 550 * MS
+        assert 50 * MS <= before[1][0] <= between_ns - began_ns
         assert [arrivals for _, arrivals in after] == [1, 1]
-        assert 20 * MS <= after[0][0] <= 520 * MS
+        assert 20 * MS <= after[0][0] <= ended_ns - between_ns
         assert after[1] == before[1]
 
     def test_places_are_reused(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
@@ -43,6 +48,51 @@ class TestArrival:
             lags = self._lags(own_traced)
 
         assert sum(arrivals for _, arrivals in lags) == 1_100
+
+    def test_collectives_of_another_user_do_not_hide_a_lag(
+        self, own_traced: Tracer, own_standin: Path, tmp_path: Path
+    ) -> None:
+        """Between the arrivals of two ranks, two programs of theirs make 30 communicators and 1,100 collectives of each."""
+        with ExitStack() as stack:
+            program = stack.enter_context(greedy.compiled())
+            greedy.attach(own_traced, program)
+            early, late = self._joined(own_standin, stack, tmp_path)
+            ranks = set(own_traced.tables.read_communicators())
+            early("gpu.all_reduce(comm, nccl)")
+            for _ in range(2):
+                orders = ("communicators", "15", "collectives", "16500")
+                stack.enter_context(greedy.running(program, *orders, user=greedy.OTHER_USER))
+            late("gpu.all_reduce(comm, nccl)")
+            progress = own_traced.tables.read().progress
+            arrivals = [row.late_arrivals for key, row in progress.items() if key.process in ranks]
+
+        assert sorted(arrivals) == [0, 1]
+
+    def test_destroyed_communicators_hold_nothing(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
+        """A job may make new ones for as long as it runs."""
+        with ExitStack() as stack:
+            ranks = self._joined(own_standin, stack, tmp_path)
+            for one in ranks:
+                one("gpu.all_reduce(comm, nccl)")
+            before = own_traced.tables.shares.totals()["arrivals"][0]
+            for one in ranks:
+                one("gpu('ncclCommDestroy', made)")
+            after = own_traced.tables.shares.totals()["arrivals"][0]
+
+        assert (before, after) == (1, 0)
+
+    def test_ended_ranks_hold_nothing(self, own_traced: Tracer, own_standin: Path, tmp_path: Path) -> None:
+        """They were killed, and destroyed nothing."""
+        with ExitStack() as stack:
+            for one in self._joined(own_standin, stack, tmp_path):
+                one("gpu.all_reduce(comm, nccl)")
+        reading = own_traced.tables.read()
+        before = len(list(own_traced.kernel.maps["arrivals"].items()))
+        own_traced.tables.forget(set(reading.processes), reading)
+
+        assert before == 1
+        assert list(own_traced.kernel.maps["arrivals"].items()) == []
+        assert own_traced.tables.shares.totals()["arrivals"][0] == 0
 
     def test_sends_are_not_compared(self, best_traced: Tracer) -> None:
         """A collective of the same two ranks is compared."""

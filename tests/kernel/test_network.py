@@ -16,6 +16,7 @@ import pytest
 from exporter.host import interfaces, netlink
 from exporter.host.cgroups import unified_hierarchy
 from exporter.host.network_namespaces import opened_inside
+from exporter.kernel import abi
 from exporter.kernel.abi import IpFamily
 from exporter.kernel.retransmit_rows import RetransmitKey, RetransmitRow, read_retransmits
 from tests.faults.injectors import NotPossible, network
@@ -209,14 +210,15 @@ class TestRetransmits:
         assert counted >= 1
 
     def test_groups_beyond_the_map_are_dropped(self, wire: Wire, groups: Groups) -> None:
-        """Room for one row, which another group has: all others are dropped."""
+        """Room for one row of an owner, so for two in all, which other groups have: all others are dropped."""
         with tracer(capacities={"retransmits": 1}) as small:
             table = small.kernel.maps["retransmits"]
-            other = RetransmitKey(1, IpFamily.IPV4)
-            small.kernel.libbpf.update(table.fd, _packed(other), bytes(16))
+            others = {RetransmitKey(1, IpFamily.IPV4), RetransmitKey(1, IpFamily.IPV6)}
+            for other in others:
+                table.put(_packed(other), bytes(abi.RETRANSMIT_ROW.size))
             fetch(wire, groups, one_of=23)
 
-            assert [*read_retransmits(table)] == [other]
+            assert read_retransmits(table).keys() == others
             assert [*small.drops()] == ["network retransmits_full"]
             assert small.drops()["network retransmits_full"] >= min(as_many_as(wire.retransmitted(wire.peer))) > 0
 

@@ -19,10 +19,20 @@ STEPS = 20
 
 @pytest.mark.parametrize(
     ("name", "operation"),
-    [("torch-ddp", "ncclAllReduce"), ("jax", "cuLaunchKernel"), ("cpp-trainer", "cudaLaunchKernel")],
+    [
+        ("torch-ddp", "ncclAllReduce"),
+        ("jax", "cuLaunchKernel"),
+        ("cpp-trainer", "cudaLaunchKernel"),
+        ("interleaved-pipeline", "ncclSend"),
+        ("halo-exchange", "cudaMemcpyPeerAsync"),
+        ("overlapped-engine", "cudaGraphLaunch"),
+        ("donated-buffers", "cuMemAllocAsync"),
+        ("socket-ring", "ncclAllReduce"),
+        ("tensor-parallel-engine", "ncclAllReduce"),
+    ],
 )
 def test_steps_are_logged_and_calls_traced(name: str, operation: str, account_tracer: Tracer, tmp_path: Path) -> None:
-    """PyTorch on two ranks, the driver alone, and C++: each rank logs its steps one by one, without a gap."""
+    """Ranks in Python and C++, the driver alone, a child of a server: each rank logs its steps one by one, without a gap."""
     for api, library in STANDIN_LIBRARIES.items():
         shutil.copy2(standin.build_dir() / library, tmp_path)
         account_tracer.attach(api, tmp_path / library)

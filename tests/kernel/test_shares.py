@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from exporter.kernel import abi
 from exporter.kernel.abi import Copy, ShareTable
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.readings import Reading
-from exporter.kernel.share_rows import PLACES
+from exporter.kernel.share_rows import OF_GROUPS, PLACES
 from tests.support import greedy
 from tests.support.greedy import OTHER_USER
 from tests.support.traced import Tracer, only, tracer
@@ -129,7 +130,47 @@ class TestFullTables:
         reading = traced.tables.read()
         traced.tables.forget(set(reading.processes), reading)
 
-        assert {name: used for name, (used, _) in traced.tables.shares.totals().items() if used} == {}
+        totals = traced.tables.shares.totals()
+        assert {name: used for name, (used, _) in totals.items() if used and name not in OF_GROUPS} == {}
+
+
+class TestNothingIsEvicted:
+    """What a program of another user does makes no row of this one disappear, whichever came first."""
+
+    def test_open_capture_stays_open(self, traced: Tracer, program: Path) -> None:
+        """They begin more captures than there is room for."""
+        with greedy.running(program, "captures", "1") as tgid:
+            number, _ = _row(traced.tables.read(), tgid)
+            with greedy.running(program, "captures", "40000", user=OTHER_USER):
+                open_captures = [
+                    abi.FRONTIER_KEY.unpack(key)[0] for key, _ in traced.kernel.maps["capturing"].items()
+                ].count(number)
+
+        half = traced.tables.shares.totals()["capturing"][1] // 2
+        assert open_captures == 1
+        assert {name: count for name, count in traced.drops().items() if count} == {"cuda captures_full": 40_000 - half}
+
+    def test_captures_of_an_ended_process_are_forgotten(self, traced: Tracer, program: Path) -> None:
+        """Though none of them has ended."""
+        with greedy.running(program, "captures", "23"):
+            pass
+        reading = traced.tables.read()
+        traced.tables.forget(set(reading.processes), reading)
+
+        assert list(traced.kernel.maps["capturing"].items()) == []
+
+    def test_end_of_a_process_is_kept(self, account_tracer: Tracer, program: Path) -> None:
+        """Until it has been read, though processes of another user fill their half of the table."""
+        greedy.attach(account_tracer, program)
+        with greedy.running(program, "copies", "1") as tgid:
+            number, _ = _row(account_tracer.tables.read(), tgid)
+        with ExitStack() as running:
+            for _ in range(20):
+                running.enter_context(greedy.running(program, "copies", "1", "workers", "256", user=OTHER_USER))
+        ends = account_tracer.tables.read_exits()
+
+        assert [row.exits for key, row in ends.items() if key.process == number] == [1]
+        assert len(ends) == 1 + account_tracer.tables.shares.totals()["exits"][1] // 2
 
 
 class TestSizes:

@@ -58,16 +58,24 @@ class Seen(NamedTuple):
 
 @contextmanager
 def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
-    """Starts the program; yields its tgid when its threads are stuck."""
+    """Starts the program; yields its tgid when its threads are stuck. Each prints just before it waits."""
     process = subprocess.Popen([program, manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         for _ in range(threads):
             assert process.stdout.readline() == "inside\n"
+        if manner != "spin":
+            eventually(lambda: are_asleep(process.pid, threads), "they wait")
         yield process.pid
     finally:
         process.kill()
         process.communicate()
+
+
+def are_asleep(tgid: int, threads: int) -> bool:
+    """Whether it has so many threads, all of them asleep."""
+    stats = [path.read_text().rpartition(") ")[2] for path in Path(f"/proc/{tgid}/task").glob("*/stat")]
+    return [stat[0] for stat in stats] == ["S"] * threads
 
 
 def symbols(*options: str) -> Symbols:
@@ -80,10 +88,11 @@ def look(traced: Tracer, tgid: int, tid: int) -> Seen:
     assert stack is not None
     with FrameRules(Processes(), tgid) as rules:
         backtrace = unwind(stack, rules.at)
-    return Seen(stack, _named(tgid, (stack.instruction, *backtrace.within)), _named(tgid, backtrace.callers))
+    within, callers = ([frame.address for frame in frames] for frames in backtrace)
+    return Seen(stack, _named(tgid, [stack.instruction, *within]), _named(tgid, callers))
 
 
-def _named(tgid: int, addresses: tuple[int, ...]) -> list[str]:
+def _named(tgid: int, addresses: list[int]) -> list[str]:
     texts = symbols().name(tgid, [CodeAddress(address, is_return=True) for address in addresses]).texts
     return [texts.get(address, "?").partition("+")[0] for address in addresses]
 
@@ -111,6 +120,17 @@ class TestCallers:
         assert only_own(seen.within) == ["wait_for_a_byte", "cudaStreamSynchronize"]
         assert OPERATIONS[seen.stack.operation].name == "cudaStreamSynchronize"
         assert not seen.stack.is_running
+
+    def test_thread_of_a_stopped_process_is_marked(self, program: Path, traced: Tracer) -> None:
+        """Its functions are the same ones."""
+        with stuck(program, "call") as tgid:
+            before = look(traced, tgid, tgid)
+            os.kill(tgid, signal.SIGSTOP)
+            os.waitid(os.P_PID, tgid, os.WSTOPPED | os.WNOWAIT)
+            seen = look(traced, tgid, tgid)
+
+        assert (before.stack.is_stopped, seen.stack.is_stopped) == (False, True)
+        assert seen.callers == before.callers
 
     def test_each_thread_has_its_own_callers(self, program: Path, traced: Tracer) -> None:
         """Two threads in the same call by different paths."""
@@ -159,8 +179,8 @@ class TestFiles:
             assert stack is not None
             with FrameRules(Processes(), tgid) as rules:
                 way = unwind(stack, rules.at)
-            named = symbols("/nonexistent").name(tgid, [CodeAddress(one, True) for one in way.callers])
-            texts = [named.texts[address] for address in way.callers]
+            named = symbols("/nonexistent").name(tgid, [CodeAddress(one.address, True) for one in way.callers])
+            texts = [named.texts[one.address] for one in way.callers]
 
         assert not named.by_bcc
         assert all(text.startswith("stuck+0x") for text in texts[:4])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import gpustall_standin as standin
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
-from tests.support.held_calls import PATIENCE_SECONDS, held_calls, program, without_rank
+from tests.support.held_calls import held_calls, program, trained
 from tests.support.requirements import need_command
 from tests.support.traced import eventually
 from tests.support.unnamed_libraries import NCCL, RUNTIME, linked
@@ -26,20 +24,6 @@ def scene() -> Iterator[Scene]:
     need_command("cc", "gcc")
     with discovering() as found:
         yield found
-
-
-def trained(name: str) -> dict[str, Any]:
-    """What thirty steps of one rank counted themselves."""
-    done = subprocess.run(
-        [standin.build_dir() / name, "--ranks=1", "--steps=30", "--quiet"],
-        env=without_rank(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=True,
-    )
-    truth: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return truth
 
 
 class TestOtherName:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,10 +24,22 @@ from tests.support.discovering import PATIENCE_SECONDS, Scene, copied, discoveri
 from tests.support.held_calls import without_rank
 from tests.support.named_cgroup import named_cgroup
 from tests.support.placed import ENTER
+from tests.support.traced import eventually
 
 HERE = Path(__file__).parent
 IDENTIFIER = f"{os.getpid():08x}" + "ef" * 28
 OTHER_USER = 1000
+# A worker that sets its rank itself, as those of torch.multiprocessing.spawn() and of Ray do.
+SETS_ITS_RANK = """
+import ctypes, os, sys
+os.environ.update(RANK="5", WORLD_SIZE="8", LOCAL_RANK="1")
+runtime = ctypes.CDLL(sys.argv[2])
+print("ready", flush=True)
+for _ in sys.stdin:
+    for _ in range(23):
+        runtime.cudaDeviceSynchronize()
+    print("called", flush=True)
+"""
 VARIABLES = {"RANK": "5", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "run-7", "SLURM_JOB_ID": "4711"}
 
 
@@ -106,6 +119,11 @@ def known(scene: Scene, tgid: int) -> WorkloadProcess:
     return registry._traced[number]
 
 
+def main_thread_has_ended(program: Running) -> None:
+    """A moment after pthread_join(3) has returned for it."""
+    eventually(lambda: Processes().stat(program.tgid).state == "Z", "the main thread has ended")
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 class TestMainThreadEnded:
     """pthread_exit() in main(): /proc/TGID/maps and others are empty; other threads go on."""
@@ -116,7 +134,7 @@ class TestMainThreadEnded:
         """The library stays probed after many walks."""
         folder = copied(tmp_path / "lib")
         with running(programs / "main_thread", folder / "libcudart.so.12", when) as one:
-            assert Processes().stat(one.tgid).state == "Z"
+            main_thread_has_ended(one)
             scene.walk_all()
             one.call()
             for _ in range(4):
@@ -139,6 +157,7 @@ class TestMainThreadEnded:
                 **VARIABLES,
             ) as one,
         ):
+            main_thread_has_ended(one)
             scene.walk_all()
             one.call()
             found = known(scene, one.tgid)
@@ -152,12 +171,35 @@ class TestMainThreadEnded:
         folder = copied(tmp_path / "lib")
         reader = TenantReader(Processes(), PATIENCE_SECONDS)
         with running(programs / "main_thread", folder / "libcudart.so.12", when) as one:
+            main_thread_has_ended(one)
             program = reader.programs(one.tgid)[0]
             libraries = reader.mapped_libraries(one.tgid)
             reader.close()
 
         assert (program.path, program.arguments[2]) == (str(programs / "main_thread"), when)
         assert str(folder / "libcudart.so") in libraries
+
+
+class TestRankOfItsOwn:
+    """No launcher has set a rank; the process sets it in os.environ."""
+
+    @pytest.mark.parametrize(
+        "inherited", [{}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "16"}], ids=["none", "batch script"]
+    )
+    def test_rank_that_a_python_process_has_set_before_its_first_call_is_known(
+        self, scene: Scene, tmp_path: Path, inherited: dict[str, str]
+    ) -> None:
+        """/proc shows only what it was started with."""
+        folder = copied(tmp_path / "lib")
+        python = (sys.executable, "-c", SETS_ITS_RANK)
+        with running(Path("worker"), folder / "libcudart.so.12", before=python, **inherited) as one:
+            assert b"WORLD_SIZE" not in Path(f"/proc/{one.tgid}/environ").read_bytes()
+            scene.walk_all()
+            one.call()
+            rank = known(scene, one.tgid).rank
+
+            assert (rank.rank, rank.local_rank, rank.world_size, rank.source) == ("5", "1", "8", "RANK")
+            assert scene.calls(one.tgid)["cudaDeviceSynchronize"] == 23
 
 
 class TestTitle:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A step thread that waits for data in every gap, and prints how long as JSON. Usage: wakeups WORK TIMES MICROSECONDS [HOW...]
+ * behind_launch_ns is the time from each launch to the return of the next synchronisation.
  * A worker process makes the data on request through a pipe: burn (uses the CPU), nap (sleeps), or both (half of the time each).
  * With `helper`, a thread of the step thread's process takes the data from the worker and passes it on, as a queue does.
  * With `alone`, a timer ends the wait; there is no worker.
@@ -221,7 +222,7 @@ static void connect_ends(bool is_tcp)
 
 int main(int argc, char **argv)
 {
-	long long gap_ns = 0, before_ns;
+	long long gap_ns = 0, before_ns, launched_ns, behind_launch_ns = 0;
 	char **how = argv + 4;
 	pthread_t one;
 
@@ -234,6 +235,7 @@ int main(int argc, char **argv)
 	worker = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (worker == MAP_FAILED)
 		return 1;
+	launched_ns = clock_ns(CLOCK_MONOTONIC);
 	cudaLaunchKernel(); /* processes forked after the first call belong to the job */
 	if (fork() == 0) {
 		if (has(how, "apart"))
@@ -251,16 +253,18 @@ int main(int argc, char **argv)
 	for (int i = 0; i < atoi(argv[2]); i++) {
 		cudaStreamSynchronize();
 		before_ns = clock_ns(CLOCK_MONOTONIC);
+		behind_launch_ns += before_ns - launched_ns;
 		if (has(how, "helper"))
 			take_from_helper();
 		else if (has(how, "alone"))
 			poll(NULL, 0, (int)(work_us / 1000));
 		else
 			fetch(has(how, "early") ? 1000 : 0);
-		gap_ns += clock_ns(CLOCK_MONOTONIC) - before_ns;
+		launched_ns = clock_ns(CLOCK_MONOTONIC);
+		gap_ns += launched_ns - before_ns;
 		cudaLaunchKernel();
 	}
-	printf("{\"gap_ns\":%lld,\"worker_cpu_ns\":%lld,\"worker_ran_ns\":%lld}\n", gap_ns, worker->cpu_ns,
-	       worker->ran_ns);
+	printf("{\"gap_ns\":%lld,\"behind_launch_ns\":%lld,\"worker_cpu_ns\":%lld,\"worker_ran_ns\":%lld}\n", gap_ns,
+	       behind_launch_ns, worker->cpu_ns, worker->ran_ns);
 	return 0;
 }

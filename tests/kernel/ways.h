@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -136,10 +137,27 @@ static void in_pipe(void)
 	close(pair[1]);
 }
 
-static void in_socket(void)
+static void in_unix_socket(void)
 {
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
 		exit(1);
+	child_naps_and_writes(pair[0]);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void in_socket(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (void *)&address, length) < 0 || listen(listener, 1) < 0 ||
+	    getsockname(listener, (void *)&address, &length) < 0 || connect(pair[0], (void *)&address, length) < 0)
+		exit(1);
+	pair[1] = accept(listener, NULL, NULL);
+	close(listener);
 	child_naps_and_writes(pair[0]);
 	close(pair[0]);
 	close(pair[1]);
@@ -149,6 +167,12 @@ static void in_polled_socket(void)
 {
 	is_polled = 1;
 	in_socket();
+}
+
+static void in_polled_unix_socket(void)
+{
+	is_polled = 1;
+	in_unix_socket();
 }
 
 static void in_polled_pipe(void)
@@ -357,6 +381,7 @@ static const struct {
 } ways[] = {
 	{"spin", spin},	      {"burn", burn},	{"nap", nap},	      {"poll", in_poll},    {"select", in_select},
 	{"epoll", in_epoll},  {"futex", in_futex}, {"timerfd", in_timerfd}, {"pipe", in_pipe},  {"socket", in_socket},
+	{"unix-socket", in_unix_socket}, {"polled-unix-socket", in_polled_unix_socket},
 	{"polled-socket", in_polled_socket}, {"polled-pipe", in_polled_pipe}, {"polled-sockets", in_polled_sockets},
 	{"polled-listener", in_polled_listener}, {"fsync", in_fsync},
 	{"child", in_child},  {"stopped", stopped}, {"yields", yields}, {"forks", forks},   {"reads", reads},

@@ -27,8 +27,19 @@ INIT = Path(__file__).with_name("init")
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 rcupdate.rcu_expedited=1 mitigations=off tsc=reliable"
 
 
-def run(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
-    """Boot, run `command` in `folder`, power off. Returns its exit status. Raises NotHere if the guest does not get that far."""
+def run(
+    kernel: Path,
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    boot_with: str = "",
+    cpus: str = "2",
+) -> int:
+    """Boot, run `command` in `folder`, power off. Returns its exit status. Raises NotHere if the guest does not get that far.
+
+    boot_with: added to the kernel's command line, such as `lockdown=integrity`. cpus: as for -smp of QEMU: `2,maxcpus=128`.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         initrd, disk, status = (Path(temporary, name) for name in ("initramfs", "disk", "status"))
         initrd.write_bytes(_initramfs(kernel, command, folder, environment))
@@ -36,7 +47,10 @@ def run(kernel: Path, command: Sequence[str], folder: Path, environment: Mapping
         (image,) = (kernel / "boot").glob("vmlinuz-*")
         try:
             subprocess.run(
-                _qemu(image, initrd, disk, status), stdin=subprocess.DEVNULL, check=True, timeout=LIMIT_SECONDS
+                _qemu(image, initrd, disk, status, boot_with=boot_with, cpus=cpus),
+                stdin=subprocess.DEVNULL,
+                check=True,
+                timeout=LIMIT_SECONDS,
             )
         except subprocess.TimeoutExpired as error:
             raise NotHere(f"the guest did not end within {LIMIT_SECONDS} s") from error
@@ -72,13 +86,13 @@ def _make_disk(path: Path) -> None:
     subprocess.run([tool, "-q", "-t", "ext4", "-E", "lazy_itable_init=1", path], check=True)
 
 
-def _qemu(image: Path, initrd: Path, disk: Path, status: Path) -> list[str | Path]:
+def _qemu(image: Path, initrd: Path, disk: Path, status: Path, *, boot_with: str, cpus: str) -> list[str | Path]:
     if shutil.which("qemu-system-x86_64") is None:
         raise NotHere("qemu-system-x86_64 is not installed")
     return [
         *("qemu-system-x86_64", "-accel", "tcg,thread=multi"),
-        *("-cpu", "max", "-smp", "2", "-m", str(MEMORY_MIB), "-no-reboot", "-nodefaults", "-display", "none"),
-        *("-kernel", image, "-initrd", initrd, "-append", COMMAND_LINE),
+        *("-cpu", "max", "-smp", cpus, "-m", str(MEMORY_MIB), "-no-reboot", "-nodefaults", "-display", "none"),
+        *("-kernel", image, "-initrd", initrd, "-append", f"{COMMAND_LINE} {boot_with}".rstrip()),
         *("-virtfs", "local,path=/,mount_tag=machine,security_model=none,readonly=on,multidevs=remap"),
         *("-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"),
         *("-serial", "stdio", "-serial", f"file:{status}"),

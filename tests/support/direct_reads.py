@@ -16,8 +16,8 @@ class DirectReads:
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
 
-    def environment(self, tgid: int, names: Collection[str]) -> Mapping[str, str]:
-        return environment(self._processes, tgid, frozenset(names))
+    def environment(self, tgid: int, names: Collection[str], expected: Collection[str] = ()) -> Mapping[str, str]:
+        return environment(self._processes, tgid, frozenset(names), expected=frozenset(expected))
 
     def programs(self, tgid: int) -> Iterable[Program]:
         return lineage(self._processes, tgid)

@@ -21,7 +21,7 @@ from exporter.probes.discovery import Discovery
 from exporter.probes.proc_walk import ProcWalk
 from tests.support.traced import tracer
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")
 
 

@@ -26,7 +26,8 @@ from tests.support.traced import eventually
 
 COMMAND = (sys.executable, "-m", "exporter")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
+LOG_CHARACTERS_MAX = 20_000
 STOP_SECONDS = 10  # what orchestrators grant at the least before they kill
 _BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
 # enum bpf_cmd: the commands that open a thing of the kernel by its number
@@ -53,6 +54,11 @@ class Exporter:
     url: str
     _log: Path
     capsules: Path
+
+    @property
+    def socket(self) -> Path:
+        """Where it takes requests for recordings of single calls."""
+        return self.capsules.with_name("record.sock")
 
     @property
     def logs(self) -> str:
@@ -115,7 +121,12 @@ def running(
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        own = ("--web.listen-address=127.0.0.1:0", f"--recording.directory={folder}/capsules", "--history.path=none")
+        own = (
+            "--web.listen-address=127.0.0.1:0",
+            f"--recording.directory={folder}/capsules",
+            f"--recording.socket={folder}/record.sock",
+            "--history.path=none",
+        )
         with log.open("wb") as to:
             process = subprocess.Popen(
                 [*under, *COMMAND, "run", *own, *flags],
@@ -128,6 +139,9 @@ def running(
             if before_it_serves:
                 before_it_serves(process.pid)
             yield Exporter(process, _served_url(process, log), log, Path(folder, "capsules"))
+        except BaseException:
+            print(log.read_text()[-LOG_CHARACTERS_MAX:])  # pytest shows it beside the failure
+            raise
         finally:
             _end(process)
 

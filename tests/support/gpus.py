@@ -22,7 +22,7 @@ from exporter.gpu.driver_calls import DriverFailure
 from exporter.gpu.model import FailureKind, GpuFacts, GpuRecord, Sample
 from exporter.units import NANOSECONDS
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 def facts(gpu: int = 0, uuid: str = "") -> GpuFacts:

@@ -21,6 +21,7 @@ RUNTIME = (
     "cudaMemcpy",
     "cudaMemcpy2D",
     "cudaGraphInstantiate",
+    "cudaStreamBeginCapture",
 )
 NCCL = ("ncclCommInitRank", "ncclAllReduce")
 OTHER_USER = 65534

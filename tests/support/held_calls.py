@@ -1,4 +1,4 @@
-"""Stand-in programs that make their calls on request, so that a test can attach before and read after."""
+"""Stand-in programs that make their calls on request, so that a test can attach before and read after, and what they count."""
 
 from __future__ import annotations
 
@@ -119,3 +119,17 @@ def program(
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def trained(name: str) -> dict[str, Any]:
+    """Runs thirty steps of one rank of a trainer of the stand-in; returns its own counts."""
+    done = subprocess.run(
+        [standin.build_dir() / name, "--ranks=1", "--steps=30", "--quiet"],
+        env=without_rank(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    truth: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return truth

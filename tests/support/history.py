@@ -8,9 +8,11 @@ from typing import Any
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, End, Severity
 from exporter.chains.event import ChainEvent
+from exporter.history.membership import Membership
 from exporter.history.run import Run
 from exporter.history.window import OperationTime, ProcessLabels, Switches, Window
 from exporter.model import Identity
+from exporter.python.call_site import CallSite, CallStack, PythonFrame
 from exporter.totals import Counts, HistogramTotal
 
 SECOND = 1_000_000_000
@@ -29,6 +31,26 @@ def process_labels(rank: str = "3", tgid: int = 100, **labels: str) -> ProcessLa
     return ProcessLabels(Identity(node="gpu7", rank=rank, **labels), tgid, "python")
 
 
+def a_stack(line: int = 142) -> CallStack:
+    """step() of a job in /srv/job, which calls a package."""
+    package = "/opt/venv/lib/python3.11/site-packages/torch/cuda/streams.py"
+    frames = (PythonFrame(package, "Stream.synchronize", 106), PythonFrame("/srv/job/train.py", "step", line))
+    return CallStack("/srv/job", frames)
+
+
+def a_call_site(line: int = 142, calls: int = 23, each_ns: int = 50 * MS, **changes: Any) -> CallSite:
+    """Slow calls of cudaStreamSynchronize from a line of step()."""
+    known: dict[str, Any] = {
+        "api": "runtime",
+        "operation": "cudaStreamSynchronize",
+        "slow_from_ns": 25 * MS,
+        "calls": calls,
+        "total_ns": calls * each_ns,
+        "stack": a_stack(line),
+    }
+    return CallSite(**(known | changes))
+
+
 def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
     """Ten seconds of rank 3: 500 steps of 20 ms, one second lost. ended_seconds: after NOON."""
     ended_unix_ns = NOON + int(ended_seconds * SECOND)
@@ -45,6 +67,20 @@ def a_window(ended_seconds: float = 10.0, **changes: Any) -> Window:
         "operations": (OperationTime("runtime", "cudaStreamSynchronize", 500, 0, times(500, 10 * MS)),),
     }
     return Window(**(known | changes))
+
+
+def a_membership(**changes: Any) -> Membership:
+    """Rank 3 of 16, which has entered 41 collectives, the last one at NOON."""
+    known: dict[str, Any] = {
+        "process": 1,
+        "communicator": 77,
+        "rank": 3,
+        "ranks": 16,
+        "collectives": 41,
+        "entered_unix_ns": NOON,
+        "labels": process_labels(),
+    }
+    return Membership(**(known | changes))
 
 
 def an_event(began_seconds: float = 0.0, **changes: Any) -> ChainEvent:

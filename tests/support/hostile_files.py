@@ -20,12 +20,13 @@ from exporter.catalog import Metric
 from exporter.clock import Moment
 from exporter.demo.scenarios import RECORDINGS
 from exporter.history.file_guard import claim
-from exporter.history.store import Store, WindowBatch
+from exporter.history.store import Store
+from exporter.history.window_batch import WindowBatch
 from exporter.model import Family, Histogram, Identity, Point, Snapshot, label_value
 from exporter.output import protobuf
 from exporter.recording.codec import TABLES
 from exporter.totals import Counts
-from tests.support.history import NOON, SECOND, a_window, an_event
+from tests.support.history import NOON, SECOND, a_call_site, a_window, an_event
 
 HOSTILE_TEXTS = (
     "\x1b[2J\x1b]0;owned\x07",
@@ -57,7 +58,7 @@ def make_history(path: Path, *, now_unix_ns: int = 0) -> None:
     began_seconds = shift / SECOND
     file = claim(path)
     store = Store(file, 4 << 20, began_unix_ns=NOON + shift, version="1.0", has_chains=True)
-    window = a_window(began_seconds)
+    window = a_window(began_seconds, call_sites=(a_call_site(),))
     store.write(
         [an_event(began_seconds)], [WindowBatch(window.began_unix_ns, window.ended_unix_ns, [window])], NOON + shift
     )
@@ -114,11 +115,15 @@ _VIEWS = {
     "runs": "x, x, x, null, '1', 1, 1.0",
     "windows": "x, 1, 1, 9000000000000000000, x'00'",
     "events": "x, 1, 'c' || x, 'opened', 9000000000000000000, '', '', '', '{}'",
+    "stacks": "x, 9000000000000000000, x'00'",
+    "collectives": "1, 7, x, 1",
 }
 _COLUMNS = {
     "runs": "id, began_unix_ns, seen_unix_ns, ended_unix_ns, version, has_chains, window_seconds",
     "windows": "id, run, began_unix_ns, ended_unix_ns, processes",
     "events": "id, run, chain_id, change, at_unix_ns, rank, container, severity, document",
+    "stacks": "id, seen_unix_ns, frames",
+    "collectives": "run, communicator, number, at_unix_ns",
 }
 
 
@@ -161,6 +166,14 @@ def hand_made_histories() -> Iterator[tuple[str, Recipe]]:
     yield "cut zlib", edited("update windows set processes = substr(processes, 1, 20)")
     yield "text as a blob", edited("update windows set processes = 'text'")
     yield "null blob", edited("update windows set processes = 5")
+    yield "bomb as a stack", edited("update stacks set frames = :blob", values={"blob": bomb(bytes(1 << 20), 1 << 10)})
+    yield "text as a stack", edited("update stacks set frames = 'text'")
+    yield "deep stack", edited("update stacks set frames = :blob", values={"blob": zlib.compress(b"[" * 60_000)})
+    yield (
+        "stack of numbers",
+        edited("update stacks set frames = :blob", values={"blob": zlib.compress(b'["", [[1, 2, 3]]]')}),
+    )
+    yield "no stacks", edited("delete from stacks")
     yield "text as a time", edited("update windows set began_unix_ns = 'noon'")
     yield "negative time", edited("update runs set seen_unix_ns = -1")
     yield "infinite window", edited("update runs set window_seconds = 9e999")

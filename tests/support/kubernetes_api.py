@@ -1,4 +1,4 @@
-"""A stand-in for the pod APIs of Kubernetes: an API server with paged lists and watches, and a kubelet.
+"""A stand-in for the pod APIs of Kubernetes: an API server with paged lists, of one namespace too, and watches, and a kubelet.
 
 It has bearer tokens, Status objects, resource versions, continue tokens, chunked watches with bookmarks, and 410 for an expired
 version. On demand it hangs, sends malformed documents, or sends without end.
@@ -7,6 +7,7 @@ version. On demand it hangs, sends malformed documents, or sends without end.
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import threading
 from collections.abc import Iterator
@@ -111,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._document(
                 {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(cluster.pods.values())}
             )
+        elif match := re.fullmatch("/api/v1/namespaces/([a-z0-9-]+)/pods", parts.path):
+            self._list(query, match[1])
         elif parts.path != "/api/v1/pods":
             self._status(404, "the server could not find the requested resource")
         elif "watch" in query:
@@ -118,12 +121,19 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._list(query)
 
-    def _list(self, query: dict[str, str]) -> None:
+    def _list(self, query: dict[str, str], namespace: str = "") -> None:
         if self.cluster.endless_pages:
             self._document({"metadata": {"continue": next(self.cluster.endless_pages)}, "items": []})
             return
         node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
-        pods = [one for one in self.cluster.pods.values() if not node or one["spec"]["nodeName"] == node]
+        wanted = dict(one.split("=") for one in query.get("labelSelector", "").split(",") if one)
+        pods = [
+            one
+            for one in self.cluster.pods.values()
+            if node in ("", one["spec"]["nodeName"])
+            and namespace in ("", one["metadata"]["namespace"])
+            and wanted.items() <= one["metadata"].get("labels", {}).items()
+        ]
         at = int(query.get("continue", "0"))
         limit = min(int(query.get("limit", "500")), self.cluster.page_pods)
         metadata = {"resourceVersion": str(self.cluster.version)}

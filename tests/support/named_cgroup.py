@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -33,24 +36,36 @@ def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
     root = hierarchies().get(hierarchy)
     if root is None:
         pytest.skip(f"needs control groups {hierarchy}, mounted")
-    made = []
-    folder = root
+    made: list[Path] = []
+    folder = root / path
     try:
-        for name in path.split("/"):
-            folder /= name
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            except OSError as error:
-                pytest.skip(f"needs control groups that can be made: {folder}: {error.strerror}")
-            made.append(folder)
+        with _alone(root):
+            for one in accumulate(path.split("/"), Path.__truediv__, initial=root):
+                try:
+                    one.mkdir()
+                except FileExistsError:
+                    continue
+                except OSError as error:
+                    pytest.skip(f"needs control groups that can be made: {one}: {error.strerror}")
+                made.append(one)
         yield folder
     finally:
         *parents, leaf = made or [folder]
         eventually(lambda: not leaf.exists() or _is_removed(leaf), f"{leaf} is removed")
-        for parent in reversed(parents):
-            _is_removed(parent)  # unless it is used by now
+        with _alone(root):
+            for parent in reversed(parents):
+                _is_removed(parent)  # unless it is used by now
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """A test beside this one may need the same ancestors: none is removed while it makes its cgroup in it."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _is_removed(folder: Path) -> bool:

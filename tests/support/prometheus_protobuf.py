@@ -8,20 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tests.support.protobuf_messages import message_class
 
 _PACKAGE = "io.prometheus.client"
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {
-    "string": _FIELD.TYPE_STRING,
-    "double": _FIELD.TYPE_DOUBLE,
-    "uint64": _FIELD.TYPE_UINT64,
-    "uint32": _FIELD.TYPE_UINT32,
-    "sint64": _FIELD.TYPE_SINT64,
-    "sint32": _FIELD.TYPE_SINT32,
-    "int64": _FIELD.TYPE_INT64,
-    "int32": _FIELD.TYPE_INT32,
-}
 _MESSAGES = {
     "Timestamp": "int64 seconds 1; int32 nanos 2",
     "LabelPair": "string name 1; string value 2",
@@ -39,25 +28,7 @@ _MESSAGES = {
 COUNTER, GAUGE, HISTOGRAM = 0, 1, 4
 
 
-def _family_class() -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package=_PACKAGE, syntax="proto2")
-    for message_name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=message_name)
-        for declaration in fields.split(";"):
-            kind, field_name, number = declaration.split()
-            field = message.field.add(name=field_name, number=int(number))
-            field.label = _FIELD.LABEL_REPEATED if kind.endswith("*") else _FIELD.LABEL_OPTIONAL
-            kind = kind.removesuffix("*")
-            if kind in _SCALARS:
-                field.type = _SCALARS[kind]
-            else:
-                field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.MetricFamily"))
-
-
-_MetricFamily = _family_class()
+_MetricFamily = message_class(_PACKAGE, _MESSAGES, "MetricFamily")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,21 +25,34 @@ class Expected(NamedTuple):
 
 def evaluated(series: Mapping[str, str], expression: str, expected: Expected) -> str:
     """What promtool reports: "" if the expression has this value. series: samples, one a minute, in its notation."""
-    assert PROMTOOL is not None
-    case = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "promql_expr_test": [
+    return _judged(
+        series,
+        [
             {
                 "expr": expression,
                 "eval_time": expected.at,
                 "exp_samples": [{"labels": "{}", "value": expected.value}],
             }
         ],
+    )
+
+
+def empty(series: Mapping[str, str], expressions: Sequence[str], at: str, rules: Sequence[Path] = ()) -> str:
+    """What promtool reports: "" if no expression has a value at this time. rules: files that are evaluated before."""
+    return _judged(series, [{"expr": one, "eval_time": at, "exp_samples": []} for one in expressions], rules)
+
+
+def _judged(series: Mapping[str, str], tests: Sequence[Mapping[str, Any]], rules: Sequence[Path] = ()) -> str:
+    assert PROMTOOL is not None
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": tests,
     }
+    document = {"rule_files": list(map(str, rules)), "evaluation_interval": "1m", "tests": [case]}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "case.yaml")
-        path.write_text(json.dumps({"evaluation_interval": "1m", "tests": [case]}), encoding="utf-8")
+        path.write_text(json.dumps(document), encoding="utf-8")
         done = subprocess.run(
             [PROMTOOL, "test", "rules", path], capture_output=True, text=True, timeout=120, check=False
         )

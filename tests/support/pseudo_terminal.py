@@ -16,13 +16,14 @@ import subprocess
 import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from tests.support.traced import eventually
 
 KIND = "vt100"
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 _SEQUENCE = re.compile(r"\x1b(?:\[(\??[0-9;]*)([A-Za-z])|([()].)|([=>78DEM]))")
 
 
@@ -132,6 +133,14 @@ class Picture:
     }
 
 
+def _session(leader: int) -> Iterator[int]:
+    """Its processes, of which some may outlive the leader."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError):
+            if os.getsid(int(process.name)) == leader:
+                yield int(process.name)
+
+
 class Seat:
     """A user at the terminal. modes: the terminal's modes before the program began."""
 
@@ -190,9 +199,10 @@ class Seat:
         return termios.tcgetattr(self._theirs)
 
     def leave(self) -> None:
-        """Kill the program if it runs."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill the program, and what it has started at this terminal."""
+        for tgid in _session(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(tgid, signal.SIGKILL)
         self.process.wait()
         os.close(self._theirs)
         self._thread.join()

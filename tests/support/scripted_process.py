@@ -52,6 +52,14 @@ class ScriptedProcess:
         self.begin(*lines)
         self.finish(len(lines))
 
+    def value(self, expression: str) -> int:
+        """What an expression is."""
+        self.begin(f"print({expression}, flush=True)")
+        assert self._process.stdout is not None
+        found = int(self._process.stdout.readline())
+        self.finish()
+        return found
+
 
 @contextmanager
 def scripted_process(libraries: Path) -> Iterator[ScriptedProcess]:

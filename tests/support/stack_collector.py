@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainProcess
+from exporter.chains.evidence import Evidence
 from exporter.errors import ProcessGone
 from exporter.host.reader import RuleAt
 from exporter.host.symbols import AddressNames, CodeAddress
 from exporter.kernel.stacks import Stack
 from exporter.kernel.thread_rows import ThreadRow
-from exporter.stacks.collector import Evidence, StackCollector
+from exporter.stacks.collector import StackCollector
 from tests.support.stacks import SECOND, a_stack, a_thread
 from tests.support.traced import eventually
 
@@ -24,16 +26,19 @@ STUCK = a_stack(memory={0x7100: CALLER})
 class CollectorBench:
     """stack: what the kernel gives for every thread. reads: sets of processes whose threads were read."""
 
-    def __init__(self, stack: Stack | None, *, by_bcc: bool = True) -> None:
+    def __init__(self, stack: Stack | None, *, by_bcc: bool = True, python: Any = None) -> None:
         self.stack = stack
         self.by_bcc = by_bcc
-        self.is_gone = self.is_broken = self.is_unreadable = False
+        self.is_gone = self.is_unreadable = False
         self.may_continue = threading.Event()
         self.may_continue.set()
         self.reads: list[set[int]] = []
         self.results: list[str] = []
         self.is_closed = False
-        self.collector = StackCollector(self._read_threads, self, self._rules_of, self, self.results.append)
+        self.begun = self.taken = 0
+        self.collector = StackCollector(
+            self._read_threads, self, self._rules_of, self, self.results.append, python=python
+        )
 
     def _read_threads(self, of: Collection[int]) -> list[ThreadRow]:
         if self.is_unreadable:
@@ -47,9 +52,9 @@ class CollectorBench:
 
     def take(self, _tid: int) -> Stack | None:
         """Waits for may_continue."""
+        self.begun += 1
         self.may_continue.wait(20)
-        if self.is_broken:
-            raise RuntimeError("a defect")
+        self.taken += 1
         return self.stack
 
     def name(self, _tgid: int, places: Iterable[CodeAddress]) -> AddressNames:

@@ -8,7 +8,7 @@ from exporter.kernel import abi
 from exporter.kernel.abi import OPERATION_NONE, Awaited, Victim
 from exporter.kernel.awaited_rows import AwaitedBy
 from exporter.kernel.operations import NUMBERS
-from exporter.kernel.stacks import Stack
+from exporter.kernel.stacks import Frame, Stack
 from exporter.kernel.thread_rows import ThreadRow
 
 SECOND = 1_000_000_000
@@ -25,6 +25,7 @@ def a_stack(**changes: Any) -> Stack:
         "opened_ns": 10 * SECOND,
         "read_ns": 12_300_000_000,
         "is_running": False,
+        "is_stopped": False,
         "instruction": 0x1000,
         "stack_pointer": 0x7000,
         "frame_pointer": 0,
@@ -32,6 +33,11 @@ def a_stack(**changes: Any) -> Stack:
         "memory": {},
     }
     return Stack(**(known | changes))
+
+
+def frames(*addresses: int) -> tuple[Frame, ...]:
+    """Frames of so many functions, from the slot 0x7200 on."""
+    return tuple(Frame(0x7200 + 0x100 * number, address) for number, address in enumerate(addresses))
 
 
 def a_thread(tid: int = 4711, operation: str = "", *, for_ns: int = 0, **changes: Any) -> ThreadRow:

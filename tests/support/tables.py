@@ -188,7 +188,7 @@ class FakeTables:
         for duration_ns in reclaims_ns:
             slots[slot_of(duration_ns)] += 1
         names = b"".join(name.encode().ljust(abi.GROUP_NAME_BYTES, b"\0") for name in reversed(path))
-        row = abi.MEMORY_ROW.pack(sum(reclaims_ns), reclaimed_pages, oom_kills, names, *slots)
+        row = abi.MEMORY_ROW.pack(0, 0, sum(reclaims_ns), reclaimed_pages, oom_kills, names, *slots)
         self.maps["memory_groups"].rows[abi.COUNT.pack(number)] = row
 
     def page_allocations(self, process: int, pages: int) -> None:
@@ -234,7 +234,7 @@ class FakeTables:
         key = abi.OPERATION_KEY.pack(process, _number_of(operation), communicator)
         row = self.maps["operations"].rows[key]
         exemplar = abi.EXEMPLAR.pack(2, tid, duration_ns, ended_ns, tgid, 3 if is_being_written else 2)
-        self.maps["operations"].rows[key] = row[:EXEMPLAR_AT] + exemplar + row[SLOTS_AT:]
+        self.maps["operations"].rows[key] = row[:EXEMPLAR_AT] + exemplar + row[EXEMPLAR_AT + len(exemplar) :]
 
     def error(self, process: int, operation: str, *, code: int, count: int = 1) -> None:
         """Calls that failed with `code`."""

@@ -107,6 +107,11 @@ class Tracer:
     tables: Tables
     _attachments: list[probes.Attachment] = field(default_factory=list)
 
+    @property
+    def attachments(self) -> Sequence[probes.Attachment]:
+        """What attach() has attached."""
+        return self._attachments
+
     def attach(self, api: Api, library: Path, only: Collection[str] | None = None) -> probes.Attachment:
         """Probe one library file. only: symbols to probe, instead of all that are wanted."""
         fd = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
@@ -205,7 +210,7 @@ def error_key(process: int, operation: str, code: int) -> ErrorKey:
     return ErrorKey(process, NUMBERS[operation], code)
 
 
-def eventually(condition: Any, what: str, patience_seconds: float = 20.0) -> Any:
+def eventually(condition: Any, what: str, patience_seconds: float = 60.0) -> Any:
     """The first true value of condition(), which is polled; fails the test after patience_seconds."""
     until = time.monotonic() + patience_seconds
     while time.monotonic() < until:

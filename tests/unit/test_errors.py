@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.errors import EXIT_CODES, BadInput, ExporterError, KernelRefused, NotPossibleHere
+from exporter.fleet.failure import SOME_FAILED
 
 
 class TestOneLine:
@@ -22,7 +23,9 @@ class TestExitCode:
         assert (ExporterError.exit_code, BadInput.exit_code, KernelRefused.exit_code) == (1, 2, 3)
 
     def test_every_code_has_a_meaning(self) -> None:
-        """The codes of exceptions, success, and those of __main__ for signals and a reader that has exited."""
+        """The codes of exceptions, success, nodes that fail, and those of __main__ for signals and a reader that has exited."""
         codes = {int(code) for text in EXIT_CODES for code in text.split(", ")}
 
-        assert codes == {0, ExporterError.exit_code, BadInput.exit_code, NotPossibleHere.exit_code, 130, 143, 141}
+        of_exceptions = {one.exit_code for one in (ExporterError, BadInput, NotPossibleHere)}
+
+        assert codes == {0, *of_exceptions, SOME_FAILED, 130, 143, 141}

@@ -100,3 +100,15 @@ class TestCumulative:
     def test_other_edges_can_be_given(self) -> None:
         """Any ascending slots."""
         assert ALL_ONES.cumulative((0, 8)) == [1, 9, 338]
+
+
+class TestQuantiles:
+    def test_quantile_is_the_upper_edge_of_its_bucket(self) -> None:
+        """Bucket 160 ends at 2**-10 s, bucket 168 at twice that."""
+        counts = Counts.of([98, *[0] * 7, 2], 160)
+
+        assert counts.quantile_ns(0.5) == 976_562.5
+        assert counts.quantile_ns(0.99) == 1_953_125
+
+    def test_empty_histogram_has_no_quantile(self) -> None:
+        assert Counts().quantile_ns(0.5) is None

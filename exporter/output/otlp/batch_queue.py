@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from exporter import catalog
 from exporter.config.otlp import Target
-from exporter.output.otlp.chain_records import Record
+from exporter.output.otlp.records import Record
 from exporter.output.otlp.response import PushOutcome, PushResult
 from exporter.output.otlp.retry import Codec, RetryingSender, Stopped
 from exporter.output.otlp.splitting import Splitter
@@ -25,7 +25,7 @@ from exporter.own_metrics.store import OwnMetrics
 
 log = logging.getLogger(__name__)
 
-MAX_QUEUED = 1000  # of 3 KB each
+MAX_QUEUED = 1000  # of 3 KB each, 5 KB for a window
 RECORDS_PER_REQUEST = 200
 BATCH_SECONDS = 0.5
 """Time from the first record to its request, which later ones share: the ranks of a job become slow together."""
@@ -42,10 +42,10 @@ R = TypeVar("R", bound=Record)
 
 
 class BatchQueue(Generic[R]):
-    """signal: logs or traces. encode: makes the body of a request. retry_seconds: between pushes of unread records.
+    """signal: logs, traces or windows, which are log records too. encode: makes the body of a request.
 
-    unsupported_seconds: pause after a receiver has no endpoint for the signal. batch_seconds: from the first record to its
-    request. Raises BadInput like OtlpTransport.
+    retry_seconds: between pushes of unread records. unsupported_seconds: pause after a receiver has no endpoint for the signal.
+    batch_seconds: from the first record to its request. Raises BadInput like OtlpTransport.
     """
 
     def __init__(
@@ -89,6 +89,10 @@ class BatchQueue(Generic[R]):
             self._queue.append(record)
         self._drop_oldest()
         self._enqueued.set()
+
+    def count_dropped(self, records: int) -> None:
+        """Count records that were dropped before they could be queued."""
+        self._count(DROPPED, records)
 
     def start(self) -> None:
         """Start the thread."""

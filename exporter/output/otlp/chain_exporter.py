@@ -8,27 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 from exporter.chains.event import ChainEvent
-from exporter.config.otlp import Receiver, Target
-from exporter.config.otlp_parsers import LOGS, TRACES, OtlpProtocol
-from exporter.output.otlp import json_records
+from exporter.config.otlp import Receiver
+from exporter.config.otlp_parsers import LOGS, TRACES
 from exporter.output.otlp.batch_queue import BatchQueue
-from exporter.output.otlp.chain_records import ChainSpans, LogRecord, SpanRecord, log_record
+from exporter.output.otlp.chain_records import ChainSpans, log_record
 from exporter.output.otlp.points import Origin
-from exporter.output.otlp.response import PushResult
-from exporter.output.otlp.retry import compressed, send_once
-from exporter.output.otlp.transport import OtlpTransport
+from exporter.output.otlp.record_codecs import codec_of, encoder
+from exporter.output.otlp.records import LogRecord, SpanRecord
 from exporter.own_metrics.store import OwnMetrics
-
-
-def probe(target: Target, signal: str) -> PushResult:
-    """The result of a request without records. Raises BadInput like OtlpTransport."""
-    codec = _codec(target)
-    body, headers = compressed(_encode(codec, signal)((), Origin("", "")), target.compression, codec.CONTENT_TYPE)
-    return send_once(OtlpTransport(target), body, headers, target.timeout_seconds, codec)
 
 
 class ChainExporter:
@@ -44,8 +34,8 @@ class ChainExporter:
                 (TRACES, receiver.traces, self._span_queues),
             ):
                 if target is not None:
-                    codec = _codec(target)
-                    encode = partial(_encode(codec, signal), origin=origin)
+                    codec = codec_of(target)
+                    encode = partial(encoder(codec, signal), origin=origin)
                     queues.append(
                         BatchQueue(target, signal, encode, codec, own, retry_seconds=receiver.interval_seconds)
                     )
@@ -82,15 +72,3 @@ class ChainExporter:
 
     def _queues(self) -> list[BatchQueue[Any]]:
         return [*self._log_queues, *self._span_queues]
-
-
-def _codec(target: Target) -> ModuleType:
-    if target.protocol is OtlpProtocol.JSON:
-        return json_records
-    from exporter.output.otlp import protobuf_records  # noqa: PLC0415 - 6 MiB, for receivers of protobuf only
-
-    return protobuf_records
-
-
-def _encode(codec: ModuleType, signal: str) -> Any:
-    return codec.encode_logs if signal == LOGS else codec.encode_spans

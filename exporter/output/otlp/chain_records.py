@@ -6,14 +6,14 @@ span is the only one of its trace. Severity numbers and texts follow the logs da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
 
 from exporter.catalog import COMMON_LABELS
 from exporter.causes import Cause, largest_culprit
 from exporter.chains.chain import Change, Severity, span_id
 from exporter.chains.event import ChainEvent
 from exporter.model import Identity
+from exporter.output.otlp.records import INFO, LogRecord, SpanEvent, SpanRecord, Value
 from exporter.units import seconds
 
 EXPORTER_STOPPED = "exporter_stopped"
@@ -22,64 +22,19 @@ EXPORTER_STOPPED = "exporter_stopped"
 MAX_OPEN = 1000
 """Open chains whose events are kept; a node has fewer, also with several for a process."""
 
-_INFO = (9, "INFO")
 _SEVERITIES = {
-    Severity.NONE: _INFO,
+    Severity.NONE: INFO,
     Severity.LOW: (13, "WARN"),
     Severity.MEDIUM: (14, "WARN"),
     Severity.HIGH: (17, "ERROR"),
     Severity.CRITICAL: (18, "ERROR"),
 }
 
-Value = str | int | float | tuple[str, ...]
-Attributes = Mapping[str, Value]
-
-
-class LogRecord(NamedTuple):
-    """One chain event. time_unix_ns: when it happened; observed_unix_ns: when it was detected."""
-
-    identity: Identity | None
-    time_unix_ns: int
-    observed_unix_ns: int
-    severity_number: int
-    severity_text: str
-    body: str
-    event_name: str
-    attributes: Attributes
-    trace_id: str
-    span_id: str
-
-
-class SpanEvent(NamedTuple):
-    """A chain event within a span."""
-
-    time_unix_ns: int
-    name: str
-    attributes: Attributes
-
-
-class SpanRecord(NamedTuple):
-    """A chain from its begin to its end. error: its sentence, "" below medium severity."""
-
-    identity: Identity | None
-    trace_id: str
-    span_id: str
-    name: str
-    start_unix_ns: int
-    end_unix_ns: int
-    attributes: Attributes
-    events: tuple[SpanEvent, ...]
-    error: str
-
-
-Record = LogRecord | SpanRecord
-R = TypeVar("R", LogRecord, SpanRecord)
-
 
 def log_record(event: ChainEvent) -> LogRecord:
     """The log record of a chain event; with the remedy, unless the chain is resolved. A lasting change is information."""
     is_over = event.change is Change.RESOLVED
-    number, text = _INFO if is_over or event.cause is Cause.CHANGED else _SEVERITIES[event.severity]
+    number, text = INFO if is_over or event.cause is Cause.CHANGED else _SEVERITIES[event.severity]
     return LogRecord(
         identity=event.identity,
         time_unix_ns=_time_unix_ns(event),
@@ -114,14 +69,6 @@ class ChainSpans:
         open_chains = list(self._open.values())
         self._open.clear()
         return [_span(events, now_unix_ns) for events in open_chains]
-
-
-def by_identity(records: Iterable[R]) -> Iterator[tuple[Identity | None, list[R]]]:
-    """Group the records of a request by resource."""
-    found: dict[Identity | None, list[R]] = {}
-    for record in records:
-        found.setdefault(record.identity, []).append(record)
-    yield from found.items()
 
 
 def _span(events: Sequence[ChainEvent], still_open_unix_ns: int = 0) -> SpanRecord:
@@ -186,6 +133,7 @@ def _attributes(event: ChainEvent) -> dict[str, Value]:
     }
     return {name: value for name, value in known.items() if value} | {
         "gpustall.chain.lost_share": float(event.lost_share),
+        "gpustall.chain.lost_time": seconds(event.lost_ns),
         "gpustall.chain.contribution": float(event.contribution),
         "gpustall.chain.duration": seconds(event.duration_ns),
     }

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from exporter.output.otlp.chain_records import Attributes, LogRecord, SpanEvent, SpanRecord, Value, by_identity
 from exporter.output.otlp.json_body import CONTENT_TYPE, rejected
 from exporter.output.otlp.points import SCOPE, Origin, encodable
+from exporter.output.otlp.records import Attributes, LogRecord, SpanEvent, SpanRecord, Value, by_identity
 
 __all__ = ["CONTENT_TYPE", "encode_logs", "encode_spans", "rejected"]
 
@@ -50,8 +50,7 @@ def _log_record(record: LogRecord) -> dict[str, Any]:
         "body": _value(record.body),
         "eventName": record.event_name,
         "attributes": _key_values(record.attributes),
-        "traceId": record.trace_id,
-        "spanId": record.span_id,
+        **({"traceId": record.trace_id, "spanId": record.span_id} if record.trace_id else {}),
     }
 
 
@@ -84,9 +83,13 @@ def _key_values(attributes: Attributes | Mapping[str, str]) -> list[dict[str, An
 def _value(value: Value) -> dict[str, Any]:
     if isinstance(value, str):
         return {"stringValue": encodable(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
     if isinstance(value, tuple):
         return {"arrayValue": {"values": [_value(one) for one in value]}}
-    return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}
+    return {"kvlistValue": {"values": _key_values(value)}}
 
 
 def _serialized(document: dict[str, Any]) -> bytes:

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from exporter.model import Identity
-from exporter.output.otlp.chain_records import Attributes, LogRecord, SpanRecord, Value, by_identity
 from exporter.output.otlp.points import SCOPE, Origin, encodable
 from exporter.output.otlp.protobuf_body import CONTENT_TYPE, rejected
+from exporter.output.otlp.records import Attributes, LogRecord, SpanRecord, Value, by_identity
 
 __all__ = ["CONTENT_TYPE", "encode_logs", "encode_spans", "rejected"]
 
@@ -59,7 +59,7 @@ def _log_record(record: LogRecord) -> logs_pb2.LogRecord:
         observed_time_unix_nano=record.observed_unix_ns,
         severity_number=logs_pb2.SeverityNumber.ValueType(record.severity_number),
         severity_text=record.severity_text,
-        body=_value(record.body),
+        body=AnyValue(string_value=encodable(record.body)),
         event_name=record.event_name,
         attributes=_key_values(record.attributes),
         trace_id=bytes.fromhex(record.trace_id),
@@ -88,12 +88,27 @@ def _span(span: SpanRecord) -> trace_pb2.Span:
 
 
 def _key_values(attributes: Attributes | Mapping[str, str]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=_value(value)) for key, value in attributes.items()]
+    return [_filled(KeyValue(key=key), value) for key, value in attributes.items()]
 
 
-def _value(value: Value) -> AnyValue:
+def _filled(one: KeyValue, value: Value) -> KeyValue:
+    _fill(one.value, value)
+    return one
+
+
+def _fill(found: AnyValue, value: Value) -> None:
+    """Sets the value in place: a message that is made from others copies them, at each level again."""
     if isinstance(value, str):
-        return AnyValue(string_value=encodable(value))
-    if isinstance(value, tuple):
-        return AnyValue(array_value=ArrayValue(values=map(_value, value)))
-    return AnyValue(int_value=value) if isinstance(value, int) else AnyValue(double_value=value)
+        found.string_value = encodable(value)
+    elif isinstance(value, float):
+        found.double_value = value
+    elif isinstance(value, int):
+        found.int_value = value
+    elif isinstance(value, tuple):
+        found.array_value.SetInParent()  # also if it is empty
+        for one in value:
+            _fill(found.array_value.values.add(), one)
+    else:
+        found.kvlist_value.SetInParent()
+        for key, one in value.items():
+            _filled(found.kvlist_value.values.add(key=key), one)

@@ -19,6 +19,7 @@ from exporter import catalog
 from exporter.catalog import Metric
 from exporter.config.otlp import Target
 from exporter.config.otlp_parsers import Compression
+from exporter.errors import ExporterError
 from exporter.http_client.errors import HttpFailure
 from exporter.output.otlp.response import PushOutcome, PushResult, from_failure, from_response
 from exporter.output.otlp.transport import OtlpTransport
@@ -93,6 +94,8 @@ class RetryingSender:
             worst = push()
         except Stopped:
             return None
+        except ExporterError as error:  # no snapshot: the kernel refuses to read a map
+            worst = PushResult(PushOutcome.FAILED, error.one_line())
         except Exception as error:  # a defect must not end all pushes
             if PushOutcome.FAILED not in self._reported:
                 log.exception("%s: push failed: defect in the exporter", self.display_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,7 +13,9 @@ from exporter.http_client.client import HttpClient
 from exporter.http_client.deadline import Deadline
 from exporter.http_client.errors import CertificateUnusable
 from exporter.http_client.proxy import proxy_for
-from exporter.http_client.tls import client_context
+from exporter.http_client.tls import FollowedContext
+
+log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1 << 16
 
@@ -33,8 +35,10 @@ class OtlpTransport:
         url = urlsplit(receiver.url)
         self._target = url._replace(scheme="", netloc="").geturl() or "/"
         self._headers = dict(receiver.headers)
-        tls = _tls_context(receiver) if url.scheme == "https" else None
-        self._client = HttpClient(url, proxy_for(url)) if tls is None else HttpClient(url, proxy_for(url), lambda: tls)
+        if url.scheme == "https":
+            self._client = HttpClient(url, proxy_for(url), _followed_context(receiver))
+        else:
+            self._client = HttpClient(url, proxy_for(url))
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_seconds: float) -> HttpResponse:
         """Raises HttpFailure. timeout_seconds: from the look-up of the host name to the end of the response."""
@@ -43,9 +47,17 @@ class OtlpTransport:
             return HttpResponse(response.status, response.headers, response.read_prefix(MAX_BODY_BYTES))
 
 
-def _tls_context(receiver: Target) -> ssl.SSLContext:
-    """Made once, so that a file that cannot be used is found at the start."""
+def _followed_context(receiver: Target) -> FollowedContext:
+    """Made at once, so that a file that cannot be used is found at the start."""
+    name = f"OTLP receiver {receiver.name} ({receiver.shown_url})"
+
+    def changed(error: CertificateUnusable | None) -> None:
+        if error is None:
+            log.info("%s: certificate files have changed: loaded", name)
+        else:
+            log.error("%s: cannot use the changed certificate files, keeping the last ones: %s", name, error.one_line())
+
     try:
-        return client_context(receiver.ca_file, receiver.client_certificate_file, receiver.client_key_file)
+        return FollowedContext(receiver.ca_file, receiver.client_certificate_file, receiver.client_key_file, changed)
     except CertificateUnusable as error:
         raise BadInput(f"OTLP receiver {receiver.name}: {error}", remedy=error.remedy) from error

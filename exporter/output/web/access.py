@@ -6,6 +6,7 @@ The files are read for each connection and request. A change that cannot be used
 from __future__ import annotations
 
 import logging
+import math
 import ssl
 import time
 from collections.abc import Mapping
@@ -34,9 +35,15 @@ class AccessRules:
     users: Users
     bucket: TokenBucket | None
 
-    def allows(self, peer: ssl.SSLObject | None) -> bool:
-        """Whether the names in a client's certificate are allowed."""
-        return self.config.tls is None or tls.is_allowed(self.config.tls, peer.getpeercert() if peer else None)
+    def allowed_until(self, peer: ssl.SSLObject | None) -> float:
+        """Until when a client has access, as Unix time in seconds: 0 if the names in its certificate are not allowed.
+
+        Its certificate may expire while it is connected, and a TLS session that is resumed does not verify it again.
+        """
+        if self.config.tls is None:
+            return math.inf
+        certificate = peer.getpeercert() if peer else None
+        return tls.expires_at(certificate) if tls.is_allowed(self.config.tls, certificate) else 0.0
 
 
 OPEN_RULES = AccessRules(WebConfig(), None, Users({}), None)
@@ -91,7 +98,7 @@ class AccessControl:
             config = web_file.load(path, read)
             context = tls.context_of(config.tls) if config.tls else None
             if config.tls:
-                tls.certificate_problem(config.tls)
+                tls.certificate_state(config.tls)
         finally:
             self._contents = contents
         return AccessRules(config, context, self._users(config.users), self._bucket(config.rate_limit))
@@ -120,9 +127,10 @@ class AccessControl:
         return TokenBucket(limit, time.monotonic()) if limit else None
 
     def _check_certificate(self) -> None:
-        self._certificate_due_at = time.monotonic() + CERTIFICATE_CHECK_SECONDS
         config = self._rules.config
-        problem = tls.certificate_problem(config.tls) if config.tls else None
+        problem, expires_at = tls.certificate_state(config.tls) if config.tls else (None, math.inf)
+        left_seconds = max(expires_at - time.time(), 0)
+        self._certificate_due_at = time.monotonic() + min(left_seconds + 1, CERTIFICATE_CHECK_SECONDS)
         if problem and problem != self._certificate_problem:
             log.warning("clients will refuse the certificate of %s: %s", self._path, problem)
         self._certificate_problem = problem

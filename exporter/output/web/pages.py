@@ -1,4 +1,4 @@
-"""The pages /, /metrics, /healthz, /readyz and /-/reload: a Request -> a Response. No sockets and no access rules here."""
+"""The pages /, /metrics, /call-sites, /healthz, /readyz and /-/reload: a Request -> a Response. No sockets or access rules."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from exporter.model import Snapshot
 from exporter.output import text
 from exporter.output.negotiation import Format, accepts_gzip, choose_format
 from exporter.output.own_exposition import OwnExposition
+from exporter.output.web.call_sites import NAME, NO_READING, CallSitesReading
+from exporter.output.web.call_sites import page as call_sites_page
 from exporter.output.web.messages import Request, Response, plain
 from exporter.own_metrics.store import OwnMetrics
 
@@ -29,7 +31,7 @@ Reload = Callable[[], Sequence[str]]
 class Pages:
     """snapshot: returns the current metrics. is_ready: whether a tick has finished. is_alive: whether ticks go on.
 
-    reload: None: disabled.
+    reload: None: disabled. call_sites: the slow calls of every process.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Pages:
         with_exporter_metrics: bool = True,
         reload: Reload | None = None,
         is_alive: Callable[[], bool] = lambda: True,
+        call_sites: Callable[[], CallSitesReading] = lambda: NO_READING,
     ) -> None:
         self._snapshot = snapshot
         self._own = own
@@ -51,11 +54,15 @@ class Pages:
         self._telemetry_path = telemetry_path
         self._with_exporter_metrics = with_exporter_metrics
         self._reload = reload
+        self._call_sites = call_sites
+        self._call_sites_path = f"{telemetry_path.rpartition('/')[0]}/{NAME}"
 
     def sharing_key(self, request: Request) -> tuple[object, ...] | None:
         """Concurrent requests with the same key may share a response; None for a page that costs nothing to make."""
         if request.path == self._telemetry_path and request.method in ("GET", "HEAD"):
             return choose_format(request.headers.get("accept", "")), accepts_gzip(request.headers)
+        if request.path == self._call_sites_path and request.method in ("GET", "HEAD"):
+            return (NAME,)
         if request.path == RELOAD and request.method in ("POST", "PUT"):
             return RELOAD, object()  # never shared: the file may have changed since the last one read it
         return None
@@ -68,6 +75,8 @@ class Pages:
             return plain(405, "only GET and HEAD\n", ("Allow", "GET, HEAD"))
         if request.path == self._telemetry_path:
             return self._metrics(request)
+        if request.path == self._call_sites_path:
+            return call_sites_page(self._call_sites())
         if request.path == HEALTH:
             return (
                 plain(200, "ok\n")
@@ -119,12 +128,14 @@ class Pages:
         return plain(200, f"reloaded{restart}\n")
 
     def _landing(self) -> Response:
-        path = html.escape(self._telemetry_path)
+        path, call_sites_path = html.escape(self._telemetry_path), html.escape(self._call_sites_path)
         page = (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gpu-stall-exporter</title>'
             "<style>body{font-family:sans-serif;margin:3em;max-width:40em}li{margin:.4em 0}</style></head><body>"
             f"<h1>gpu-stall-exporter</h1><p>Why a GPU waits. Version {__version__}.</p><ul>"
-            f'<li><a href="{path}">{path}</a>: metrics</li><li><a href="{HEALTH}">{HEALTH}</a>: the exporter is alive</li>'
+            f'<li><a href="{path}">{path}</a>: metrics</li>'
+            f'<li><a href="{call_sites_path}">{call_sites_path}</a>: lines of Python that made slow calls</li>'
+            f'<li><a href="{HEALTH}">{HEALTH}</a>: the exporter is alive</li>'
             f'<li><a href="{READINESS}">{READINESS}</a>: the exporter is ready</li></ul></body></html>\n'
         )
         return Response(200, (("Content-Type", "text/html; charset=utf-8"),), (page.encode(),))

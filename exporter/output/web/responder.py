@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from exporter.errors import ExporterError
 from exporter.output.web.access import AccessRules
 from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage
 from exporter.output.web.http_exchange import CLOSE
@@ -110,6 +111,8 @@ class Responder:
     def _page(self, request: Request) -> Response:
         try:
             return self._pages.answer(request)
+        except ExporterError as error:  # such as a kernel that refuses to read a map; the tick logs it
+            return plain(503, f"no metrics: {error.one_line()}\n")
         except Exception:
             log.exception("request for %s failed: defect in the exporter", request.path)
             return plain(500, "internal error; see the exporter's log\n")

@@ -131,8 +131,9 @@ class Server:
                 rules = self._access.rules()
                 reader, writer = await self._open(connection.client, rules.context)
             try:
-                if rules.allows(writer.get_extra_info("ssl_object")):
-                    await self._serve_requests(connection, HttpExchange(reader, writer), rules)
+                allowed_until = rules.allowed_until(writer.get_extra_info("ssl_object"))
+                if time.time() < allowed_until:
+                    await self._serve_requests(connection, HttpExchange(reader, writer), rules, allowed_until)
                 await _close(writer)
             except BaseException:
                 if connection.stage is Stage.SENDING:
@@ -163,8 +164,10 @@ class Server:
         transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, client, ssl=context)
         return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
 
-    async def _serve_requests(self, connection: ClientConnection, exchange: HttpExchange, opened: AccessRules) -> None:
-        """One request after another, until either side closes or the TLS settings change."""
+    async def _serve_requests(
+        self, connection: ClientConnection, exchange: HttpExchange, opened: AccessRules, allowed_until: float
+    ) -> None:
+        """One request after another, until either side closes, the TLS settings change or the client's certificate expires."""
         until = connection.since + self._limits.request_seconds
         while True:
             try:
@@ -177,7 +180,7 @@ class Server:
                         await exchange.send(plain(error.status, "bad request\n", CLOSE))
                 return
             rules = self._access.rules()
-            if request is None or rules.config.tls != opened.config.tls:
+            if request is None or rules.config.tls != opened.config.tls or time.time() >= allowed_until:
                 return
             connection.enter(Stage.RESPONDING)
             async with self._responder.response(rules, connection, request) as response:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import math
 import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.config.web_file import ClientCertificate, Tls
 from exporter.errors import BadInput
@@ -39,23 +40,35 @@ def context_of(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def certificate_problem(tls: Tls) -> str | None:
-    """Why clients will refuse the certificate, such as that it has expired; None: they will accept it.
+class CertificateState(NamedTuple):
+    """problem: why clients will refuse it, such as that it has expired; None: they will accept it.
 
-    Raises BadInput if no handshake can succeed.
+    expires_at: Unix time in seconds; infinite if it has a problem.
     """
+
+    problem: str | None
+    expires_at: float
+
+
+def certificate_state(tls: Tls) -> CertificateState:
+    """What clients will say of the certificate. Raises BadInput if no handshake can succeed."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.minimum_version = tls.min_version
     client.check_hostname = False
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate itself is trusted, whatever its issuer
     try:
         client.load_verify_locations(cadata=tls.certificate.decode("ascii"))
-        shake_hands(_without_clients(tls), client)
+        end, _ = shake_hands(_without_clients(tls), client)
     except ssl.SSLCertVerificationError as error:
-        return error.verify_message
+        return CertificateState(error.verify_message, math.inf)
     except (ssl.SSLError, ValueError) as error:
         raise _unusable("cert", error) from None
-    return None
+    return CertificateState(None, expires_at(end.getpeercert()))
+
+
+def expires_at(certificate: Mapping[str, Any] | None) -> float:
+    """Unix time in seconds of the end of a certificate, as getpeercert() returns it; infinite without a certificate."""
+    return ssl.cert_time_to_seconds(certificate["notAfter"]) if certificate else math.inf
 
 
 def is_allowed(tls: Tls, certificate: Mapping[str, Any] | None) -> bool:
@@ -108,7 +121,13 @@ def _load_pair(context: ssl.SSLContext, tls: Tls) -> None:
 
 @contextlib.contextmanager
 def _in_memory(content: bytes) -> Iterator[str]:
-    descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
+    try:
+        descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
+    except OSError as error:
+        raise BadInput(
+            f"--web.config.file: tls_server_config: memfd_create(2) failed: {error.strerror}",
+            remedy="allow it: a seccomp filter or a security module forbids it (`dmesg`, `ausearch -m AVC`)",
+        ) from error
     try:
         os.write(descriptor, content)
         yield f"/proc/self/fd/{descriptor}"

@@ -69,11 +69,11 @@ def groups(controllers: Sequence[str], purpose: str) -> Iterator[dict[str, Group
     """A new, empty group for each controller, or one for all of those that are in one hierarchy; see group()."""
     if os.geteuid() != 0:
         raise NotPossible("control groups are made by root")
-    roots = {controller: _root_of(controller) for controller in controllers}
+    roots = {controller: root_of(controller) for controller in controllers}
     with ExitStack() as stack:
         for controller, (root, version) in roots.items():
-            stack.enter_context(_delegated(root, version, _NAME_IN_VERSION_2.get(controller, controller)))
-        paths = {root: root / f"{_own_prefix()}-{purpose}" for root, _ in roots.values()}
+            stack.enter_context(delegated(root, version, controller))
+        paths = {root: root / f"{own_prefix()}-{purpose}" for root, _ in roots.values()}
         for root, path in paths.items():
             try:
                 path.mkdir()
@@ -89,17 +89,18 @@ def left_behind() -> list[Path]:
     for line in MOUNTS.read_text().splitlines():
         _, folder, kind, *_ = line.split()
         if kind in ("cgroup", "cgroup2"):
-            found += list(Path(folder).glob(f"{_own_prefix()}-*"))
+            found += list(Path(folder).glob(f"{own_prefix()}-*"))
     return found
 
 
-def _own_prefix() -> str:
+def own_prefix() -> str:
     """Names of this process alone: its number may be that of another process in another PID namespace."""
     namespace = Path("/proc/self/ns/pid").stat().st_ino
     return f"{PREFIX}-{namespace}-{os.getpid()}"
 
 
-def _root_of(controller: str) -> tuple[Path, int]:
+def root_of(controller: str) -> tuple[Path, int]:
+    """The root of the hierarchy with this controller, by its name in version 1, and its version. Raises NotPossible."""
     try:
         return hierarchy(controller)
     except NotPossible:
@@ -113,8 +114,9 @@ def _words(path: Path) -> list[str]:
 
 
 @contextmanager
-def _delegated(root: Path, version: int, controller: str) -> Iterator[None]:
-    """In version 2 the root must hand the controller down to its children."""
+def delegated(root: Path, version: int, controller: str) -> Iterator[None]:
+    """In version 2 the root, or another group, must hand the controller down to its children."""
+    controller = _NAME_IN_VERSION_2.get(controller, controller)
     switch = root / "cgroup.subtree_control"
     if version == 1 or controller in _words(switch):
         yield

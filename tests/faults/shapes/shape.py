@@ -1,4 +1,4 @@
-"""A shape: a job with a program of its own, on which the detection was not tuned; and what can go wrong inside it."""
+"""A shape: a job with a program of its own, and what can go wrong inside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +69,10 @@ class Shape:
     """A job with its own program.
 
     step_seconds: about, on an idle machine of 2 CPUs. needs: as deploy/packages.sh takes them, file-or-command:package.
-    source: of a program in C++, in PROGRAMS; the command begins with what ready() builds from it.
+    source: of a program in C++, in PROGRAMS; the command begins with what ready() builds from it, with these flags besides.
     has_pauses: between its steps it waits for its users.
-    is_held_out: its figures are reported apart, and the detection is not changed by what they show.
+    is_held_out: its figures are reported apart, and the detection is not changed by what they show. Once it is, the shape is a
+    tuned one.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Shape:
     is_held_out: bool = False
     needs: tuple[str, ...] = ()
     source: str = ""
+    flags: tuple[str, ...] = ()
 
     @property
     def faults(self) -> tuple[InsideFault, ...]:
@@ -112,13 +114,14 @@ def ready(shape: Shape) -> None:
     if packages:
         raise NotPossible(f"{shape.name} needs {' '.join(packages)}: apt-get install {' '.join(packages)}")
     if shape.source:
-        _compile(PROGRAMS / shape.source, Path(shape.command[0]))
+        _compile(PROGRAMS / shape.source, Path(shape.command[0]), shape.flags)
 
 
-def _compile(source: Path, program: Path) -> None:
+def _compile(source: Path, program: Path, flags: Sequence[str]) -> None:
     import gpustall_standin as standin
 
-    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+    newest = max(path.stat().st_mtime for path in (source, *PROGRAMS.glob("*.h")))
+    if program.exists() and program.stat().st_mtime > newest:
         return
     program.parent.mkdir(exist_ok=True)
     libraries = standin.build_dir()
@@ -131,6 +134,7 @@ def _compile(source: Path, program: Path) -> None:
         "-Wextra",
         "-Werror",
         "-pthread",
+        *flags,
         f"-I{standin.source_dir() / 'src'}",
     ]
     line += [

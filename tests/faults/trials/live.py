@@ -60,5 +60,6 @@ def _chain(fields: Mapping[str, str], now_ns: int, opened_ns: int) -> Chain:
         usual_step_ns=0,
         lost_share=float(fields["lost_share"]),
         contribution=float(fields["contribution"]),
+        lost_ns=round(float(fields.get("lost_seconds", 0)) * NANOSECONDS),
         culprits=((culprit, 1.0),) if culprit else (),
     )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from exporter.causes import Cause
+from exporter.causes import LOST_TIME_CAUSES, Cause
 from exporter.chains.chain import Chain, Change
 from exporter.units import NANOSECONDS
 from tests.faults.books import Entry, books, first_after, last_before
@@ -36,8 +37,19 @@ SLOWER = 0.1
 OWN, DEVICE = frozenset({"own_code", "own_wait"}), frozenset({"gpu", "gpu_throttled", "gpu_contention"})
 
 
+class Published(NamedTuple):
+    """Where the lost time of a fault is published.
+
+    of_chains_ns: in chains of causes that no lost time is charged to, such as own_code. has_charges: whether lost time is charged
+    to a right cause of the fault.
+    """
+
+    of_chains_ns: int
+    has_charges: bool
+
+
 class Booked(NamedTuple):
-    """Seconds lost during a fault: by the accounting, beyond as much time before it; and by the step log."""
+    """Nanoseconds lost during a fault: as they are published, beyond as many steps before it; and by the step log."""
 
     booked_ns: float
     lost_ns: float
@@ -192,7 +204,9 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
         whole_ns - (off_ns + GRACE_NS - on_ns if is_fault else 0),
         tuple(rule for rule in rules if is_fault and on_ns <= rule.now_ns <= off_ns + GRACE_NS),
         tuple(rule for rule in rules if not (is_fault and on_ns <= rule.now_ns)),
-        booked(trial.run, truth, on_ns, off_ns) if is_fault and trial.run.ticks and is_alone else None,
+        booked(trial.run, truth, on_ns, off_ns, published(right, mine, resolved))
+        if is_fault and trial.run.ticks and is_alone
+        else None,
     )
 
 
@@ -214,20 +228,32 @@ def is_slow(steps: Iterable[Step], event: Event, on_ns: int, off_ns: int, *, has
     return bool(during and quiet) and sum(during) / len(during) / median(quiet) - 1 >= SLOWER
 
 
-def booked(run: RecordedRun, truth: StepTruth, on_ns: int, off_ns: int) -> Booked:
+def booked(run: RecordedRun, truth: StepTruth, on_ns: int, off_ns: int, published: Published) -> Booked:
     """Sums of the rank to which most was booked."""
-    before_ns = on_ns - (off_ns - on_ns)
-    numbers = [last_before(run, moment) for moment in (before_ns, on_ns)]
-    numbers.append(min(first_after(run, off_ns) + 1, len(run.ticks) - 1))
-    entered = books(run, numbers)
-    entries = [entered[number] for number in numbers]
-    moments = [run.ticks[number].now_ns for number in numbers]
-    sums = [_beyond(entries, moments, tgid) for tgid in run.tgids.values()]
-    return Booked(max(sums, default=0.0), truth.lost_ns, truth.wall_ns)
+    sums = [0.0]
+    if published.has_charges:
+        before_ns = on_ns - (off_ns - on_ns)
+        numbers = [last_before(run, moment) for moment in (before_ns, on_ns)]
+        numbers.append(min(first_after(run, off_ns) + 1, len(run.ticks) - 1))
+        entered = books(run, numbers)
+        entries = [entered[number] for number in numbers]
+        moments = [run.ticks[number].now_ns for number in numbers]
+        sums += [beyond(entries, moments, tgid, run.of(rank)) for rank, tgid in run.tgids.items()]
+    return Booked(max(sums) + published.of_chains_ns, truth.lost_ns, truth.wall_ns)
 
 
-def _beyond(entries: Sequence[Entry], moments: Sequence[int], tgid: int) -> float:
-    """Lost during the fault, less what is lost in as much time without it."""
+def beyond(entries: Sequence[Entry], moments: Sequence[int], tgid: int, steps: Sequence[Step]) -> float:
+    """Lost during the fault, less what as many steps lose without it. moments: of the entries, the second when the fault came."""
     before, on, off = (sum(entry.get(tgid, {}).values()) for entry in entries)
-    usual = (on - before) / (moments[1] - moments[0]) if moments[1] > moments[0] else 0.0
-    return off - on - usual * (moments[2] - moments[1])
+    made_before, made = (sum(then < step.end_ns <= now for step in steps) for then, now in pairwise(moments))
+    return off - on - (on - before) * made / max(made_before, 1)
+
+
+def published(right: frozenset[str], opened: Sequence[Event], resolved: Mapping[str, Chain]) -> Published:
+    """right: causes of the fault. opened: its chains."""
+    of_chains_ns = 0
+    for event in opened:
+        chain = resolved.get(event.chain.id, event.chain)
+        if chain.cause not in LOST_TIME_CAUSES:
+            of_chains_ns += chain.lost_ns
+    return Published(of_chains_ns, any(cause.value in right for cause in LOST_TIME_CAUSES))

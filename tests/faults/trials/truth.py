@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -41,7 +41,8 @@ class StepTruth:
     impact: how much longer the median step was than before. lost_share: of the time of the fault, lost against the mean before.
     noise_share: the same of the second half of the time before the fault, against its first half.
     wall_ns: of the fault, without pauses.
-    first_slow_ns: the begin of the first step that was longer by half the bound; 0 without one.
+    first_slow_ns: the begin of the first step that was longer by half the bound, as was the mean of the second that it begins; 0
+    without one. A single long step is no fault.
     rates: steps per second before, during and after.
     """
 
@@ -95,17 +96,26 @@ def _of_rank(steps: Sequence[Step], on_ns: int, off_ns: int, *, has_pauses: bool
     after = [span for span in spans if span.start_ns >= off_ns]
     wall_ns = sum(span.wall_ns for span in during) if has_pauses else off_ns - on_ns
     base_ns = median(span.wall_ns for span in before)
-    slow = [span for span in during if span.wall_ns >= (1 + BOUND / 2) * base_ns]
     first = [span for span in before if span.end_ns <= middle_ns]
     second = [span for span in before if span.end_ns > middle_ns]
     return StepTruth(
         median(span.wall_ns for span in during) / base_ns - 1 if during else float("inf"),
         lost_share(before, during, wall_ns) if during else 1.0,
         lost_share(first, second, sum(span.wall_ns for span in second)) if first and second else 0.0,
-        slow[0].start_ns if slow else 0,
+        _first_slow_ns(during, (1 + BOUND / 2) * base_ns),
         wall_ns,
         (_rate(before), _rate(during), _rate(after)),
     )
+
+
+def _first_slow_ns(during: Sequence[Span], least_ns: float) -> int:
+    """The begin of the first step of so long, in a second of which this is the mean; 0 without one."""
+    for number, span in enumerate(during):
+        if span.wall_ns >= least_ns:
+            second = takewhile(lambda one, end_ns=span.start_ns + NANOSECONDS: one.start_ns < end_ns, during[number:])
+            if fmean(one.wall_ns for one in second) >= least_ns:
+                return span.start_ns
+    return 0
 
 
 def spans_of(steps: Iterable[Step], *, has_pauses: bool = False) -> list[Span]:

@@ -93,6 +93,7 @@ def _daemon(folder: Path, history: Path, events: _JobEvents, resources: ExitStac
             "web.listen-address": "127.0.0.1:0",
             "node": "demo",
             "recording.directory": str(folder / "recordings"),
+            "recording.socket": "none",
             "history.path": str(history),
         },
         {},

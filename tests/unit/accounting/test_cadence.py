@@ -86,7 +86,7 @@ class TestSteps:
     @pytest.mark.parametrize(("buckets", "copies"), [(4, 1), (1, 1), (0, 1), (4, 8)])
     def test_step_is_from_anchor_to_anchor(self, job: Job, buckets: int, copies: int) -> None:
         """Whatever it consists of; with eight copies it accumulates gradients."""
-        for _ in range(20):
+        for _ in range(20 if buckets else 120):
             job.step(40, buckets=buckets, copies=copies)
             job.tick()
         before = job.steps()
@@ -152,18 +152,55 @@ class TestSteps:
         assert job.steps()[0] == before + 20
         assert job.cadence.rhythm().missed_beats == 0
 
-    def test_step_with_missing_beats_is_left_out(self, job: Job) -> None:
-        """More came between two readings than there is room for."""
+    def test_beat_that_is_added_to_every_fourth_step_keeps_the_anchor(self, job: Job) -> None:
+        """80 steps of a copy, then 80 with another copy after every fourth, as before an update of weights: all are counted."""
+        for number in range(160):
+            job.beat(COPY, 15)
+            if number >= 80 and number % 4 == 3:
+                job.beat(OTHER, 15)
+            job.tick()
+
+        assert job.steps() == (158, 158 * 15 + 19 * 15)
+        assert job.cadence.rhythm().missed_beats == 0
+
+    def test_step_of_several_with_a_part_more_is_another_one(self, job: Job) -> None:
+        """20 steps of a copy and a reduction, then 20 of two copies and three reductions, which are not two of the old ones."""
+        for number in range(40):
+            for signature in [COPY, REDUCE] if number < 20 else [COPY, REDUCE, COPY, REDUCE, REDUCE]:
+                job.beat(signature, 10)
+            job.tick()
+
+        assert job.cadence.rhythm().missed_beats == 1
+
+    def test_steps_whose_beats_were_overwritten_count(self, job: Job) -> None:
+        """More came between two readings than there is room for: how many is known, and so how many steps."""
         for _ in range(20):
             job.step()
             job.tick()
-        count, _ = job.steps()
+        count, total_ms = job.steps()
         for _ in range(60):
             job.step()
         job.tick()
 
-        # Of 300 beats the last 128 are there: 25 whole steps and their 24 distances, or 25.
-        assert 24 <= job.steps()[0] - count <= 25
+        assert job.steps() == (count + 60, total_ms + 60 * 40)
+
+    def test_batches_in_a_burst_are_one_step(self, job: Job) -> None:
+        """Six of 25 copies each within 12 ms, and a wait of 488 ms for all of them: of 150 beats the ring holds 128."""
+        for _ in range(20):
+            for batch in range(6):
+                for number in range(24):
+                    job.beat(OTHER, 0 if number else (2 if batch else 488))
+                job.beat(COPY, 0 if batch else 2)
+            job.tick()
+        count, total_ms = job.steps()
+        for _ in range(10):
+            for batch in range(6):
+                for number in range(24):
+                    job.beat(OTHER, 0 if number else (2 if batch else 488))
+                job.beat(COPY, 0 if batch else 2)
+            job.tick()
+
+        assert job.steps() == (count + 10, total_ms + 10 * 500)
 
     def test_another_rhythm_has_another_anchor(self, job: Job) -> None:
         """The job goes on with steps of its own kind."""
@@ -177,15 +214,32 @@ class TestSteps:
 
         assert job.steps()[0] > count + 20
 
+    def test_lone_copies_at_random_are_no_rhythm(self, job: Job) -> None:
+        """A copy of the same size for each of 5,000 requests, which come independently of each other, every 0.2 s on average."""
+        chance = Random(7)
+        for _ in range(5000):
+            job.beat(COPY, round(chance.expovariate(1 / 200)))
+            job.tick()
+
+        assert job.steps() == (0, 0)
+
+    def test_lone_copies_are_a_rhythm_despite_slow_steps(self, job: Job) -> None:
+        """Every sixth of 18 copies comes ten times as late. A pair of copies is the anchor: 16 steps from the second one on."""
+        for number in range(18):
+            job.beat(COPY, 400 if number % 6 == 5 else 40)
+            job.tick()
+
+        assert job.steps() == (16, 13 * 40 + 3 * 400)
+
 
 class TestProgress:
     """How far the job has come."""
 
     def test_open_step_began_at_its_anchor(self, job: Job) -> None:
         """Steps of 40 ms; the first ones made the rhythm known, and count as well."""
-        for _ in range(10):
+        for _ in range(12):
             job.step()
-        job.tick()
+            job.tick()
         rhythm = job.cadence.rhythm()
 
         assert rhythm.steps == job.steps()[0] > 0
@@ -220,10 +274,7 @@ class TestProgress:
         assert job.cadence.rhythm() == Rhythm(*(0,) * 8)
 
     def test_beats_that_came_too_fast_are_counted(self, job: Job) -> None:
-        """Forty steps of five beats between two ticks: the ring holds 128 of the 200."""
-        for _ in range(10):
-            job.step()
-        job.tick()
+        """Forty steps of five beats before it is known how many a step makes: the ring holds 128 of the 200."""
         for _ in range(40):
             job.step()
         job.tick()

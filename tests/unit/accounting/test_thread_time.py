@@ -56,11 +56,12 @@ class TestCalls:
             (operation, "lock"): 32,
         }
 
-    def test_copy_works_and_waits(self, kernel: FakeTables) -> None:
-        """On a CPU it copies."""
-        kernel.call(1, "cudaMemcpy", states_ns={ON_CPU: 1, GPU_WAIT: 2, POLL: 4, SLEEP: 8})
+    @pytest.mark.parametrize("operation", ["cudaMemcpy", "cudaMemcpyAsync", "cudaEventQuery"])
+    def test_copy_works_and_waits(self, kernel: FakeTables, operation: str) -> None:
+        """On a CPU it copies, or does something else between two queries."""
+        kernel.call(1, operation, states_ns={ON_CPU: 1, GPU_WAIT: 2, POLL: 4, SLEEP: 8})
 
-        assert times(kernel) == {("cudaMemcpy", "on_cpu"): 1, ("cudaMemcpy", "gpu_wait"): 14}
+        assert times(kernel) == {(operation, "on_cpu"): 1, (operation, "gpu_wait"): 14}
 
     def test_open_call_counts_already(self, kernel: FakeTables) -> None:
         """A hang shows while it lasts."""

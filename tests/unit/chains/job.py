@@ -45,6 +45,7 @@ class Job:
         self.pageable_ns = self.capture_ns = self.link_ns = 0
         self.device_side = UNSEEN
         self.computing_ns = 0
+        self.copied_bytes = 0
         self.standing: Standing | None = None
         self._has_rhythm = has_rhythm
         self._steps_ns = 0
@@ -64,15 +65,19 @@ class Job:
         capture: float = 0.0,
         link: float = 0.0,
         computing: float = 0.0,
+        batch_bytes: int = 0,
         standing: Standing | None = None,
     ) -> None:
         """A quarter of a second in which steps take so long; None for no step at all. late: the others wait so long for it.
+
+        batch_bytes: copied to the GPU in each step.
 
         in_calls, pageable, capture, link, computing: time spent so, as a share of the wall time.
         """
         if step_ms is not None:
             step_ns, made = step_ms * 1e6, TICK_NS / (step_ms * 1e6)
             self._steps_ns += round((int(self.steps + made) - int(self.steps)) * step_ns)
+            self.copied_bytes += round((int(self.steps + made) - int(self.steps)) * batch_bytes)
             self.steps += made
             self.calls += made * calls_per_step
             self.arrived += round(made)
@@ -120,7 +125,15 @@ class Scene:
 
     def _spending(self, process: int) -> Spending:
         job = self.jobs[process - 1]
-        return Spending(dict(job.call_times_ns), job.pageable_ns, job.capture_ns, job.link_ns, job.computing_ns)
+        return Spending(
+            dict(job.call_times_ns),
+            job.pageable_ns,
+            job.capture_ns,
+            job.link_ns,
+            job.computing_ns,
+            kernels=int(job.steps),
+            copied_bytes=job.copied_bytes,
+        )
 
     def _device_side(self, process: int, _then_ns: int, _now_ns: int) -> DeviceSide:
         return self.jobs[process - 1].device_side

@@ -6,6 +6,7 @@ from typing import Any
 
 from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
+from exporter.chains.findings import Findings
 from exporter.chains.regime import Regime
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.window import BaselineWindow
@@ -38,3 +39,22 @@ def a_regime(*step_ms: float, calls: float = 50.0, lost: float = 0.0, is_fault: 
     """From a window each, in which steps took so long."""
     windows = [a_window(second, took, calls=calls, lost=lost) for second, took in enumerate(step_ms, start=101)]
     return Regime(windows, is_fault=is_fault)
+
+
+def found(**changes: Any) -> Findings:
+    """Steps take twice as long for four seconds; nothing explains it."""
+    known: dict[str, Any] = {
+        "wall_ns": 4 * SECOND,
+        "steps": 200,
+        "slower": 0.5,
+        "pace": 0.5,
+        "lost": {},
+        "own_wait": 0.0,
+        "other": 0.0,
+        "undecided": 0.0,
+        "exposed": 0.0,
+        "calls": 1.0,
+        "peers": {},
+        "lateness": 0.0,
+    }
+    return Findings(**(known | changes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Effect, Severity
 from exporter.chains.cold_start import Cold, ColdStart
@@ -27,6 +29,7 @@ class TestColdStart:
             Effect.LAUNCH,
         )
         assert (opened.chain.severity, resolved.change) == (Severity.LOW, Change.RESOLVED)
+        assert resolved.chain.lost_ns == pytest.approx(1.9 * SECOND, rel=0.02)
 
     def test_steps_that_compute_on_the_host_at_first_are_none(self) -> None:
         """A warm-up without a call."""
@@ -62,4 +65,5 @@ class TestColdStart:
         """The largest part first; what is next to nothing is left out."""
         cold = Cold(0, 9 * SECOND, {Effect.LAUNCH: SECOND, Effect.ALLOC: 2 * SECOND, Effect.GRAPH: SECOND // 100})
 
+        assert cold.lost_ns == 3_010_000_000
         assert cold.detail == "3.0 s of the first 9 s beyond steady steps: 2.0 s in allocations, 1.0 s in launches"

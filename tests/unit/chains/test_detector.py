@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from exporter.accounting.culprits import NO_CULPRIT
@@ -74,6 +76,25 @@ class TestOpening:
         for chain in (opened.chain, later):
             assert chain.lost_ns == pytest.approx((chain.updated_ns - chain.began_ns) / 2, abs=0.3e9)
 
+    @pytest.mark.parametrize(
+        "added",
+        [
+            {"computing": 0.4},
+            {"in_calls": {Effect.ALLOC: 0.4}},
+            {"in_calls": {Effect.MEMCPY: 0.4}, "pageable": 0.4},
+            {"capture": 0.4},
+            {"in_calls": {Effect.SYNC: 0.4}},
+        ],
+    )
+    def test_chain_of_the_job_has_the_time_by_which_steps_are_longer(self, scene: Scene, added: dict[str, Any]) -> None:
+        """Two fifths of 10 s."""
+        scene.go_on(10, step_ms=10.0 / 0.6, **added)
+        scene.go_on(10)
+        over = scene.transitions[-1]
+
+        assert over.change is Change.RESOLVED
+        assert over.chain.lost_ns == pytest.approx(4 * SECOND, rel=0.03)
+
     def test_what_is_lost_in_waits_for_the_gpu_is_of_effect_sync(self, scene: Scene) -> None:
         """The call that waits comes back late."""
         (opened,) = scene.go_on(2, step_ms=20.0, lost={HOG: 0.5}, exposed=0.5)
@@ -111,6 +132,23 @@ class TestOpening:
         assert (opened.chain.cause, opened.chain.slowdown, opened.chain.usual_step_ns) == (Cause.BLOCK_IO, None, 0)
         assert opened.chain.lost_share == pytest.approx(0.3, abs=0.02)
 
+    def test_own_wait_of_a_job_without_a_rhythm_opens_a_chain(self) -> None:
+        """Its batches differ, so that no step is known; a fifth of the time is spent asleep since three seconds."""
+        scene = Scene(Job(has_rhythm=False))
+        scene.go_on(20)
+        before = scene.go_on(2.75, lost={SLEEP: 0.2})
+        (opened,) = scene.go_on(1, lost={SLEEP: 0.2})
+
+        assert (before, opened.chain.cause, opened.chain.slowdown) == ([], Cause.OWN_WAIT, None)
+        assert opened.chain.lost_share == pytest.approx(0.2, abs=0.02)
+
+    def test_user_of_a_job_without_a_rhythm_who_thinks_opens_none(self) -> None:
+        """A notebook: it makes no call while it waits, or waits only now and then."""
+        scene = Scene(Job(has_rhythm=False))
+        scene.go_on(20)
+
+        assert scene.go_on(5, step_ms=None, lost={SLEEP: 1.0}) + scene.go_on(10) == []
+
     def test_loss_that_is_usual_is_no_news(self) -> None:
         """A fifth of the time from the beginning, and steps no slower for it."""
         scene = Scene()
@@ -127,6 +165,15 @@ class TestAbstaining:
         (opened,) = scene.go_on(1, step_ms=20.0)
 
         assert (before, opened.chain.cause, opened.chain.severity) == ([], Cause.GPU, Severity.MEDIUM)
+
+    @pytest.mark.parametrize(("batch_bytes", "causes"), [(1_600, []), (1_400, [Cause.GPU])])
+    def test_steps_with_larger_batches_are_another_phase(self, batch_bytes: int, causes: list[Cause]) -> None:
+        """Twice as long, with at least half as much data again: sizes that differ from step to step show it in no other way."""
+        scene = Scene()
+        scene.go_on(20, batch_bytes=1_000)
+        opened = scene.go_on(20, step_ms=20.0, batch_bytes=batch_bytes)
+
+        assert [transition.chain.cause for transition in opened] == causes
 
     def test_host_with_several_small_causes_is_the_reason(self, scene: Scene) -> None:
         """Half of the time is lost: 0.3 to a disk, 0.2 to a hog, 0.2 to a socket. The largest, after three seconds."""
@@ -202,6 +249,14 @@ class TestAbstaining:
     def test_more_work_in_a_step_is_another_phase(self, scene: Scene) -> None:
         """Twice the calls, and twice the time: that is the usual from then on."""
         assert scene.go_on(60, step_ms=20.0, calls_per_step=100) == []
+
+    def test_more_calls_with_the_same_kernels_and_data_are_no_other_phase(self) -> None:
+        """A thread that polls asks twice as often in steps that take twice as long."""
+        scene = Scene()
+        scene.go_on(20, batch_bytes=1_000)
+        (opened,) = scene.go_on(20, step_ms=20.0, calls_per_step=100, batch_bytes=1_000)
+
+        assert opened.chain.cause is Cause.GPU
 
     def test_pause_that_begins_with_fewer_calls_is_no_other_phase(self, scene: Scene) -> None:
         """A step that is open for a second, of which is known only then what it waits for."""
@@ -327,6 +382,16 @@ class TestOwn:
 
         assert (opened.chain.cause, opened.chain.effect) == (Cause.OWN_CODE, Effect.GAP)
         assert opened.chain.contribution == pytest.approx(1.0, abs=0.05)
+
+    @pytest.mark.parametrize("step_ms", [12.0, 12.1, 12.2])
+    def test_it_is_named_though_the_alarm_comes_late(self, step_ms: float) -> None:
+        """Seconds with steps of 10 or 11.2 ms take turns, and an alarm takes a while. What is spent until then is measured."""
+        scene = Scene()
+        for second in range(30):
+            scene.go_on(1, step_ms=11.2 if second % 2 else 10.0)
+        (opened,) = scene.go_on(10, step_ms=step_ms, computing=0.14)
+
+        assert opened.chain.cause is Cause.OWN_CODE
 
     def test_sleep_in_each_step_is_named(self, scene: Scene) -> None:
         """A third of the time."""

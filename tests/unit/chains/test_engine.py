@@ -44,6 +44,14 @@ class TestRanks:
             (2, Cause.SLOW_RANK),
         ]
 
+    def test_rank_that_is_no_later_than_ever_is_not_the_slow_one(self) -> None:
+        """Four ranks on two CPUs wait for each other by turns; now their kernels take longer."""
+        scene = Scene(Job(1), Job(2), has_ranks=True)
+        scene.go_on(20, late=0.2)
+        scene.go_on(5, step_ms=12.5, late=0.16)
+
+        assert [chain.cause for _, chain in scene.opened()] == [Cause.GPU, Cause.PEER_RANK]
+
     def test_late_rank_with_a_cause_has_that_cause(self) -> None:
         """It waits for its disk."""
         scene = Scene(Job(1), Job(2), has_ranks=True)

@@ -56,6 +56,13 @@ class TestOlderDocument:
 
         assert (event.culprit_tgids, event.start_ticks, event.culprit_start_ticks) == ((777, 778), 0, ())
 
+    def test_event_without_lost_time_is_read(self) -> None:
+        """It has none, then."""
+        document = json.loads(json.dumps(an_event(a_chain(lost_ns=3 * SECOND)).to_document()))
+        del document["lost_ns"]
+
+        assert ChainEvent.from_document(document).lost_ns == 0
+
 
 class TestDocument:
     @pytest.mark.parametrize(
@@ -64,12 +71,13 @@ class TestDocument:
             an_event(),
             an_event(identity=None),
             an_event(a_chain().resolved(25 * SECOND, End.RECOVERED).chain, Change.RESOLVED),
+            an_event(a_chain(cause=Cause.OWN_CODE, lost_ns=3 * SECOND)),
             an_event(a_chain(cause=Cause.NCCL_HANG, slowdown=None, culprits=(), peer="3")),
             ChainEvent.from_transition(
                 Transition(Change.EVIDENCE, a_chain()), RANK, CONTEXT, NOW, ("called by", "  step+0x1 (trainer)")
             ),
         ],
-        ids=["opened", "no labels yet", "resolved", "without a slowdown", "evidence"],
+        ids=["opened", "no labels yet", "resolved", "with lost time", "without a slowdown", "evidence"],
     )
     def test_survives_json(self, event: ChainEvent) -> None:
         assert ChainEvent.from_document(json.loads(json.dumps(event.to_document()))) == event

@@ -38,7 +38,7 @@ class TestOwnDoing:
 
     def test_full_link_is_the_cause_where_copies_are_pinned(self, scene: Scene) -> None:
         """The wait is in a synchronising call, and the link was busy for four fifths of the time."""
-        (opened,) = scene.go_on(5, step_ms=20.0, in_calls=IN_SYNC, link=0.8)
+        (opened,) = scene.go_on(5, step_ms=19.0, in_calls=IN_SYNC, link=0.8)
 
         assert (opened.chain.cause, opened.chain.effect) == (Cause.PCIE, Effect.SYNC)
 

@@ -49,6 +49,30 @@ class TestGrown:
 
         assert found.link == pytest.approx(0.8)
 
+    @pytest.mark.parametrize(
+        ("kernels", "part", "is_same"), [(1_860, 1.1, True), (1_920, 1.2, False), (1_560, 0.6, False)]
+    )
+    def test_kernels_of_a_step_are_compared_with_those_of_the_baseline(
+        self, kernels: int, part: float, *, is_same: bool
+    ) -> None:
+        """12 in a step, of which a tenth more or fewer may be chance; then 13.2, 14.4 and 7.2."""
+        found = grown(spent(10, 0), spent(11, 100, kernels=1_200), spent(12, 150, kernels=kernels))
+
+        assert found.kernels == pytest.approx(part)
+        assert found.is_same_work is is_same
+
+    def test_work_is_not_known_to_be_the_same_without_launches(self) -> None:
+        """They may not be probed."""
+        found = grown(spent(10, 0), spent(11, 100), spent(12, 150))
+
+        assert (found.kernels, found.is_same_work) == (None, False)
+
+    def test_bytes_of_a_step_are_compared_with_those_of_the_baseline(self) -> None:
+        """1,000 in a step, then 1,500."""
+        found = grown(spent(10, 0), spent(11, 100, copied_bytes=100_000), spent(12, 150, copied_bytes=175_000))
+
+        assert found.copied == pytest.approx(1.5)
+
     def test_steps_that_take_less_of_something_are_below_zero(self) -> None:
         found = grown(
             spent(10, 0),
@@ -57,6 +81,26 @@ class TestGrown:
         )
 
         assert found.calls == {Effect.SYNC: pytest.approx(-0.4)}
+
+
+class TestLargerBatches:
+    """Steps take twice as long, which is a slowness of one half, or 11 %."""
+
+    @pytest.mark.parametrize(
+        ("copied", "kernels", "slower", "explains"),
+        [
+            (1.51, 1.0, 0.5, True),  # half of what they take longer
+            (1.49, 1.0, 0.5, False),
+            (1.11, 1.0, 0.1, True),
+            (1.09, 1.0, 0.1, False),  # may be chance
+            (None, 1.0, 0.5, False),  # copies are not seen
+            (2.0, 1.2, 0.5, False),  # other work
+        ],
+    )
+    def test_more_data_explains_longer_steps(
+        self, copied: float | None, kernels: float, slower: float, *, explains: bool
+    ) -> None:
+        assert Grown(copied=copied, kernels=kernels).explains(slower) is explains
 
 
 class TestEffect:
@@ -118,6 +162,21 @@ class TestSpentBefore:
 
         assert found.computing == pytest.approx(0.1)
 
+    @pytest.mark.parametrize(("steps", "is_measured"), [(403, False), (404, True)])
+    def test_growth_is_measured_after_four_steps(self, steps: int, *, is_measured: bool) -> None:
+        before = SpentBefore()
+        before.alarm(a_state(80, steps=400), Spending)
+
+        assert before.is_measured(a_state(81, steps=steps)) is is_measured
+
+    def test_growth_is_not_measured_without_an_alarm(self) -> None:
+        """Neither is what was measured before it was quiet again."""
+        before = SpentBefore()
+        before.alarm(a_state(80, steps=400), Spending)
+        before.quiet(a_state(81, steps=500), Spending)
+
+        assert not before.is_measured(a_state(82, steps=600))
+
     def test_without_an_alarm_nothing_has_grown(self) -> None:
         assert SpentBefore().grown(spent(12, 159, computing_ns=259 * MS)).computing == 0.0
 
@@ -131,3 +190,25 @@ class TestSpentBefore:
         found = before.grown(spent(31, 350, capture_ns=SECOND + 250 * MS))
 
         assert found.capture == pytest.approx(0.25)
+
+
+class TestSameStep:
+    """The GPU is given what it was given before."""
+
+    @pytest.mark.parametrize(
+        ("kernels", "copied", "steps", "is_same"),
+        [
+            (1.0, 1.0, 100, True),
+            (1.05, 0.95, 100, True),
+            (1.3, 1.0, 100, False),
+            (1.0, 1.3, 100, False),
+            (1.3, 1.0, 4, True),
+            (None, 1.0, 100, False),
+            (1.0, None, 100, False),
+        ],
+    )
+    def test_as_many_kernels_and_as_much_data_in_a_step(
+        self, kernels: float | None, copied: float | None, steps: int, *, is_same: bool
+    ) -> None:
+        """One of four steps may be counted in part. What is not known proves nothing."""
+        assert Grown(kernels=kernels, copied=copied).is_same_step(steps) is is_same

@@ -10,7 +10,7 @@ from exporter.chains.chain import Change, Effect, End, Severity, Transition
 from exporter.chains.ranks import Missing
 from exporter.chains.standstill import Standstill
 from exporter.kernel.abi import ThreadState
-from tests.unit.chains.job import SECOND, Scene, changes
+from tests.unit.chains.job import DISK, SECOND, Scene, changes
 from tests.unit.chains.states import MS, a_state
 
 IN_CALL = Standing(4711, "cudaStreamSynchronize", ThreadState.ON_CPU, 5 * SECOND)
@@ -35,6 +35,7 @@ class Watched:
         *,
         steps: int = 100,
         kernels: int = 0,
+        slow_step_ns: int = 0,
         is_explained: bool = False,
     ) -> list[Transition]:
         """missing_for: seconds for which rank 3, this process, has been missing in a collective."""
@@ -43,7 +44,7 @@ class Watched:
         if missing_for is not None:
             missing = Missing(1, 3, round((self.now_seconds - missing_for) * SECOND), 77)
         seen = a_state(self.now_seconds, steps=steps, kernels=kernels, standing=standing)
-        return self.standstill.update(seen, missing, self.pace_ns, is_explained=is_explained)
+        return self.standstill.update(seen, missing, self.pace_ns, slow_step_ns=slow_step_ns, is_explained=is_explained)
 
 
 class TestStalled:
@@ -109,8 +110,15 @@ class TestStalled:
         """How long a step may take is not known."""
         assert Watched(pace_ns=0).at(60, IN_CALL) == []
 
-    def test_job_with_another_chain_has_none(self) -> None:
-        """It has a reason to be slow, and its rank may wait for another one."""
+    def test_ten_steps_are_as_long_as_an_open_chain_makes_them(self) -> None:
+        """A GPU at half of its clock: 12 s are twelve usual steps, but six of these."""
+        watched = Watched(1000 * MS)
+
+        assert watched.at(12, IN_CALL, slow_step_ns=2000 * MS) == []
+        assert watched.at(20, IN_CALL, slow_step_ns=2000 * MS)
+
+    def test_job_that_is_held_up_by_another_cause_has_none(self) -> None:
+        """A resource of the host holds it up, or another rank."""
         assert Watched().at(60, IN_CALL, is_explained=True) == []
 
 
@@ -135,6 +143,16 @@ class TestCourse:
 
         assert (change, chain.end, chain.resolved_ns) == (Change.RESOLVED, End.RECOVERED, 1009 * SECOND)
         assert watched.standstill.chains == []
+
+    def test_all_time_since_its_onset_is_lost(self) -> None:
+        """When it opens, while it is open, and until it is over."""
+        watched = Watched()
+        ((_, opened),) = watched.at(6, IN_CALL)
+        watched.at(8, IN_CALL)
+        (still_open,) = watched.standstill.chains
+        ((_, resolved),) = watched.at(9, steps=101)
+
+        assert [chain.lost_ns // SECOND for chain in (opened, still_open, resolved)] == [6, 8, 9]
 
     def test_end_of_the_process_resolves_it(self) -> None:
         watched = Watched()
@@ -217,6 +235,30 @@ class TestInAJob:
             "no step has ended and no kernel was launched for 5 s: thread 4711 has been in cudaStreamSynchronize for 5.0 s"
         )
         assert changes(scene.transitions) == [(Change.OPENED, Cause.STALLED), (Change.RESOLVED, Cause.STALLED)]
+
+    @pytest.mark.parametrize(
+        ("cause", "how"),
+        [
+            (Cause.GPU, {"in_calls": {Effect.SYNC: 0.5}}),
+            (Cause.OWN_CODE, {"computing": 0.33}),
+        ],
+    )
+    def test_job_that_was_slow_of_itself_and_then_stops_has_stalled(
+        self, scene: Scene, cause: Cause, how: dict[str, object]
+    ) -> None:
+        """Its open chain is about steps that ended, and stays open."""
+        scene.go_on(12, step_ms=15.0, **how)
+        slow = changes(scene.transitions)
+        stopped = scene.go_on(6, step_ms=None, standing=IN_CALL)
+
+        assert (slow, changes(stopped)) == ([(Change.OPENED, cause)], [(Change.OPENED, Cause.STALLED)])
+
+    def test_job_that_a_disk_holds_up_has_not_stalled(self, scene: Scene) -> None:
+        """The chain of the disk says why no step ends."""
+        scene.go_on(8, step_ms=15.0, lost={DISK: 0.33})
+        scene.go_on(20, step_ms=None, lost={DISK: 1.0}, standing=Standing(4711, "", ThreadState.IO, SECOND))
+
+        assert [chain.cause for chain in scene.engine.open_chains()] == [Cause.BLOCK_IO]
 
     def test_communicators_with_open_operations_are_named(self, scene: Scene) -> None:
         """Also those whose rank and hash are unknown."""

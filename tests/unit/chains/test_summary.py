@@ -10,8 +10,7 @@ from exporter.chains import summary
 from exporter.chains.chain import Effect, Severity
 from exporter.chains.verdict import Verdict
 from tests.unit.chains.job import SECOND
-from tests.unit.chains.states import MS, a_span
-from tests.unit.chains.test_verdict import found
+from tests.unit.chains.states import MS, a_span, found
 
 HOG, CRON, NO_ONE = ((Cause.CPU_CONTENTION, name) for name in ("stress-ng", "cron", NO_CULPRIT))
 DISK = (Cause.BLOCK_IO, NO_CULPRIT)
@@ -30,6 +29,10 @@ class TestLostShare:
         one = found(lost={Cause.BLOCK_IO: 0.45, Cause.LOCK: 0.05})
 
         assert summary.lost_share(one, Cause.BLOCK_IO, 0.9) == pytest.approx(0.45)
+
+    def test_what_no_cause_explains_takes_nothing_from_it(self) -> None:
+        """Steps take twice as long, and a disk explains three fifths of that."""
+        assert summary.lost_share(found(lost={Cause.BLOCK_IO: 0.3}), Cause.BLOCK_IO, 0.6) == pytest.approx(0.3)
 
     def test_it_is_between_nothing_and_everything(self) -> None:
         assert summary.lost_share(found(lost={Cause.BLOCK_IO: 1.3}), Cause.BLOCK_IO, 1.2) == 1.0
@@ -85,7 +88,11 @@ class TestCulprits:
     def test_loss_of_a_cause_is_summed_over_culprits(self) -> None:
         lost_ns = {CRON: 100 * MS, HOG: 300 * MS, DISK: 500 * MS}
 
-        assert summary.lost_ns(a_span(1, lost_ns=lost_ns), Cause.CPU_CONTENTION) == 400 * MS
+        assert summary.lost_ns(a_span(1, lost_ns=lost_ns), Cause.CPU_CONTENTION, 0.3) == 400 * MS
+
+    def test_loss_of_a_cause_that_nothing_is_charged_to_is_its_share_of_the_time(self) -> None:
+        """The job computes for three tenths of two seconds."""
+        assert summary.lost_ns(a_span(2, lost_ns={DISK: 500 * MS}), Cause.OWN_CODE, 0.3) == 600 * MS
 
 
 class TestOpened:

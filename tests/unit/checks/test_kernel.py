@@ -1,4 +1,4 @@
-"""checks.kernel: version, architecture, BTF."""
+"""checks.kernel: version, architecture, BTF, lockdown."""
 
 from __future__ import annotations
 
@@ -48,3 +48,12 @@ class TestBtf:
             CheckState.FAILED,
             "use a kernel built with CONFIG_DEBUG_INFO_BTF=y",
         )
+
+
+class TestLockdown:
+    @pytest.mark.parametrize(
+        ("mode", "states"),
+        [("none", []), ("integrity", [CheckState.OK]), ("confidentiality", [CheckState.FAILED])],
+    )
+    def test_confidentiality_alone_keeps_run_from_starting(self, mode: str, states: list[CheckState]) -> None:
+        assert [check.state for check in kernel.lockdown(mode)] == states

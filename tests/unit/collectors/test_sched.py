@@ -28,7 +28,7 @@ def kernel() -> FakeTables:
     tables.blame(1, 7, victim=Victim.WORKER, culprit=Culprit.IRQ, comm=b"", tgid=0)
     tables.wakeup(1, PIPE, {IO: 900})
     tables.thread(1, 11, gaps_ns={ON_CPU: 5})
-    tables.beats(1, [(40_000_000 * number, 7) for number in range(1, 13)])
+    tables.beats(1, [(40_000_000 * number, 7) for number in range(1, 17)])
     return tables
 
 
@@ -76,11 +76,11 @@ class TestTotals:
         assert collected(kernel, catalog.sched.WAIT_CHAIN) == {("pipe", "io"): 900}
 
     def test_steps_are_a_histogram(self, kernel: FakeTables) -> None:
-        """From the second beat to the twelfth."""
+        """From the second beat to the sixteenth."""
         (steps,) = collected(kernel, catalog.sched.STEP_DURATION).values()
 
         assert isinstance(steps, HistogramTotal)
-        assert (sum(steps.counts), steps.sum_ns) == (10, 400_000_000)
+        assert (sum(steps.counts), steps.sum_ns) == (14, 560_000_000)
 
     def test_every_metric_is_listed_in_the_catalogue(self, kernel: FakeTables) -> None:
         totals = totals_of(kernel, {1: 1})

@@ -42,5 +42,19 @@ class TestHelp:
         headings = [line[:-1] for line in parser.format_help().splitlines() if line.endswith(":") and " " not in line]
 
         assert headings == [
-            *("options", "general", "web", "probes", "collector", "series", "history", "orchestrator", "otlp", "log")
+            *(
+                "options",
+                "general",
+                "web",
+                "probes",
+                "collector",
+                "stacks",
+                "series",
+                "history",
+                "recording",
+                "nccl",
+                "orchestrator",
+                "otlp",
+                "log",
+            )
         ]

@@ -34,6 +34,7 @@ class TestWhetherToPush:
             histograms="exponential",
             logs=Target(url="http://localhost:4318/v1/logs", **target),
             traces=Target(url="http://localhost:4318/v1/traces", **target),
+            windows=None,
             **target,
         )
 

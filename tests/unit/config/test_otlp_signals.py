@@ -22,6 +22,26 @@ def logs_of(found: Receiver) -> Target:
     return found.logs
 
 
+class TestWindows:
+    """They are log records, and go where logs go."""
+
+    def test_they_are_not_sent_by_default(self) -> None:
+        assert receiver(f"--otlp.endpoint={LOCAL}").windows is None
+
+    def test_they_go_to_the_path_of_logs(self) -> None:
+        """Also where logs of chains are switched off."""
+        found = receiver(f"--otlp.endpoint={LOCAL}", "--otlp.windows=true", "--otlp.logs=false")
+
+        assert found.windows is not None
+        assert (found.windows.url, found.logs) == (f"{LOCAL}/v1/logs", None)
+
+    def test_variables_of_logs_move_them(self) -> None:
+        found = receiver("--otlp.windows=true", **{BASE: "http://a", LOGS: "http://b/put"})
+
+        assert found.windows == found.logs
+        assert logs_of(found).url == "http://b/put"
+
+
 class TestEndpoint:
     """As OpenTelemetry specifies."""
 

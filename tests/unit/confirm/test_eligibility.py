@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from exporter.confirm.eligibility import ProcessFacts, read_facts, reason_to_exclude
+from exporter.errors import ProcessGone
+from exporter.host.processes import Processes
 from tests.unit.host.process_tree import process
 
 JOB = ProcessFacts(100, "python", 5, (90, 80, 1), ("/docker/job", "/"))
@@ -48,17 +50,25 @@ class TestReasonToExclude:
         """The cgroup of one of several hierarchies may be that of the whole machine."""
         assert reason_to_exclude(neighbour(cgroups=("/hogs", "/docker/job", "/")), JOB, OWN) == ""
 
-    def test_process_may_be_paused_if_no_process_has_a_cgroup(self) -> None:
+    def test_process_in_the_root_cgroup_is_refused(self) -> None:
+        """Whether the job is there too: where no program has a cgroup of its own, sshd and a batch job look alike."""
         job = ProcessFacts(100, "python", 5, (90, 80, 1), ("/", "/"))
 
-        assert reason_to_exclude(neighbour(cgroups=("/", "/")), job, OWN) == ""
+        assert "it is in the root cgroup" in reason_to_exclude(neighbour(cgroups=("/", "/")), JOB, OWN)
+        assert "it is in the root cgroup" in reason_to_exclude(neighbour(cgroups=("/", "/")), job, OWN)
+
+    def test_job_in_the_root_cgroup_has_culprits_that_may_be_paused(self) -> None:
+        """They are known by pid and start time; only where they are themselves says what they are."""
+        job = ProcessFacts(100, "python", 5, (90, 80, 1), ("/", "/"))
+
+        assert reason_to_exclude(neighbour(), job, OWN) == ""
 
     def test_deep_descendant_is_not_judged(self) -> None:
         """The job could be the ancestor that is not read."""
         assert "64 ancestors" in reason_to_exclude(neighbour(ancestors=tuple(range(1000, 1064))), JOB, OWN)
 
-    def test_process_without_a_known_cgroup_is_refused(self) -> None:
-        assert "cannot be followed" in reason_to_exclude(neighbour(cgroups=()), JOB, OWN)
+    def test_process_without_a_cgroup_is_refused(self) -> None:
+        assert "it has no cgroup" in reason_to_exclude(neighbour(cgroups=()), JOB, OWN)
 
     def test_cgroup_above_that_of_a_protected_process_is_refused(self) -> None:
         """In every hierarchy; a group of its own in one of them is enough."""
@@ -86,3 +96,13 @@ class TestReadFacts:
         found = read_facts(processes, 100)
 
         assert (found.tgid, found.comm, found.cgroups) == (100, "python", ("/docker/abc", "/x:y"))
+
+    def test_process_on_a_kernel_without_cgroups_has_none(self, tmp_path: Path) -> None:
+        """It has not ended, though its file is missing."""
+        processes = process(tmp_path, 100, comm=b"python\n")
+
+        assert read_facts(processes, 100).cgroups == ()
+
+    def test_process_that_has_ended_raises(self, tmp_path: Path) -> None:
+        with pytest.raises(ProcessGone):
+            read_facts(Processes(tmp_path), 100)

@@ -93,7 +93,7 @@ class TestMakePlan:
             ("/../../system.slice/sshd.service", "x", "cannot be followed to the root"),
             ("/hogs/../system.slice/a.service", "x", "cannot be followed to the root"),
             ("/shell", "x", "its cgroup contains process"),
-            ("/", "x", "its cgroup contains process 1 "),
+            ("/", "x", "it is in the root cgroup"),
             ("/exporters", "x", "its cgroup contains process 900 \\(gpu-stall-expor"),
             ("/docker/a/kubelet/b", "x", "a system service"),
             ("/a/system.slice/b", "x", "a system service"),
@@ -108,6 +108,17 @@ class TestMakePlan:
         add(proc, HOG, 1, cgroup, comm)
 
         with pytest.raises(BadInput, match=words):
+            make_plan(an_event(), Processes(proc))
+
+    def test_without_cgroups_the_culprit_is_refused_and_the_job_has_not_ended(self, proc: Path) -> None:
+        """A kernel that has none: the files are missing, and the pids and start times are those that were recorded."""
+        add(proc, HOG, 1, "/hogs")
+        for file in proc.glob("*/cgroup"):
+            file.unlink()
+
+        with pytest.raises(
+            BadInput, match=r"can be paused: stress-ng \(777\): it has no cgroup, so it may be a service"
+        ):
             make_plan(an_event(), Processes(proc))
 
     def test_cgroup_is_resolved_from_the_root(self, proc: Path) -> None:

@@ -86,9 +86,13 @@ class TestHashes:
 
         assert {name for name, count in hashes.items() if count == 2} == {
             "bcrypt",
+            "cffi",
             "charset-normalizer",
+            "cryptography",
             "protobuf",
+            "pydantic_core",
             "PyYAML",
+            "rpds-py",
         }
 
     def test_versions_are_those_of_the_bill_of_materials(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from exporter.causes import Cause
 from exporter.chains.chain import Change, Severity
 from exporter.chains.event import ChainEvent
-from exporter.explain.chain_summary import ChainSummary, SummaryState, chain_summaries
+from exporter.explain.chain_summary import ChainSummary, chain_summaries
+from exporter.history.recorded_chains import KnownState
 from exporter.history.run import RecordedEvent
 from exporter.model import Identity
 from tests.support.history import NOON, SECOND, a_run, an_event, resolved
@@ -44,18 +45,18 @@ class TestState:
     def test_chain_without_an_end_is_open_in_the_live_run(self) -> None:
         (chain,) = summaries(an_event())
 
-        assert (chain.state, chain.duration_ns) == (SummaryState.OPEN, NOW_SECONDS * SECOND)
+        assert (chain.state, chain.duration_ns) == (KnownState.OPEN, NOW_SECONDS * SECOND)
 
     def test_chain_without_an_end_is_interrupted_in_an_earlier_run(self) -> None:
         """It is known until the last write of that run."""
         (chain,) = summaries(an_event(), live_run=None)
 
-        assert (chain.state, chain.known_until_unix_ns) == (SummaryState.INTERRUPTED, NOON + 150 * SECOND)
+        assert (chain.state, chain.known_until_unix_ns) == (KnownState.INTERRUPTED, NOON + 150 * SECOND)
 
     def test_chain_with_an_end_is_resolved(self) -> None:
         (chain,) = summaries(an_event(), resolved(an_event(), 24))
 
-        assert (chain.state, chain.duration_ns) == (SummaryState.RESOLVED, 24 * SECOND)
+        assert (chain.state, chain.duration_ns) == (KnownState.RESOLVED, 24 * SECOND)
 
     def test_chain_that_ended_before_the_time_span_is_left_out(self) -> None:
         assert summaries(resolved(an_event(), 24), since_seconds=25) == []
@@ -86,6 +87,15 @@ class TestEvents:
         )
 
         assert chain.evidence == ("thread 1",)
+
+    def test_view_of_nccl_does_not_take_the_place_of_stacks(self) -> None:
+        """Whichever came last; an earlier view is replaced by a later one."""
+        stacks = an_event(change=Change.EVIDENCE, evidence=("thread 1",))
+        views = [an_event(change=Change.EVIDENCE, evidence=(f"NCCL RAS: {number}",)) for number in (1, 2)]
+        for events in ([views[0], stacks, views[1]], [views[0], views[1], stacks]):
+            (chain,) = summaries(an_event(), *events)
+
+            assert (chain.evidence, chain.ras) == (("thread 1",), ("NCCL RAS: 2",))
 
 
 class TestOrder:

@@ -8,14 +8,14 @@ from typing import Any
 from exporter.chains.chain import Change
 from exporter.explain.document import document
 from exporter.explain.explanation import explain
-from exporter.explain.selection import Selection
 from exporter.history.run import RecordedEvent, RecordedWindows
-from tests.support.history import NOON, SECOND, a_run, a_window, an_event
+from exporter.history.selection import Selection
+from tests.support.history import NOON, SECOND, a_call_site, a_run, a_window, an_event
 
 
 def explained() -> dict[str, Any]:
     """One open chain that was confirmed, and one window of its process."""
-    window = a_window(10.0)
+    window = a_window(10.0, call_sites=(a_call_site(),))
     events = [an_event(), an_event(change=Change.CONFIRMED, evidence=("steps took 30 ms before",))]
     found = explain(
         [a_run(seen_seconds=10.0)],
@@ -47,6 +47,30 @@ class TestDocument:
         assert chain["detail"] == ""
         assert chain["confirmation"]["result"] == "confirmed"
         assert chain["confirmation"]["measured"] == ["steps took 30 ms before"]
+
+    def test_lines_of_python_are_whole(self) -> None:
+        """Those of the chain, and those of the process in the whole span."""
+        found = explained()
+
+        assert found["chains"][0]["call_sites"] == found["processes"][0]["call_sites"]
+        assert found["chains"][0]["call_sites"] == [
+            {
+                "api": "runtime",
+                "operation": "cudaStreamSynchronize",
+                "slow_calls": 23,
+                "slow_seconds": 1.15,
+                "slow_from_seconds": 0.025,
+                "working_directory": "/srv/job",
+                "frames": [
+                    {
+                        "file": "/opt/venv/lib/python3.11/site-packages/torch/cuda/streams.py",
+                        "function": "Stream.synchronize",
+                        "line": 106,
+                    },
+                    {"file": "/srv/job/train.py", "function": "step", "line": 142},
+                ],
+            }
+        ]
 
     def test_process_has_steps_lost_time_and_operations(self) -> None:
         (process,) = explained()["processes"]

@@ -6,8 +6,8 @@ import pytest
 
 from exporter.chains.event import ChainEvent
 from exporter.explain.explanation import Explanation, Gap, Status, explain
-from exporter.explain.selection import Selection
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
+from exporter.history.selection import Selection
 from tests.support.history import MS, NOON, SECOND, a_run, a_window, an_event, resolved, times
 
 

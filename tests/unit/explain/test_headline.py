@@ -9,32 +9,16 @@ import pytest
 from exporter.causes import Cause
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
-from exporter.explain.chain_summary import ChainSummary, SummaryState
-from exporter.explain.headline import one_line, process_name, slower_calls, verdict
-from exporter.model import Identity
+from exporter.explain.chain_summary import ChainSummary
+from exporter.explain.headline import one_line, slower_calls, verdict
+from exporter.history.recorded_chains import KnownState
 from tests.support.history import NOON, SECOND, an_event, resolved
 
 NOW_UNIX_NS = NOON + 200 * SECOND
 
 
 def open_chain(event: ChainEvent) -> ChainSummary:
-    return ChainSummary(1, event, SummaryState.OPEN, NOW_UNIX_NS)
-
-
-class TestProcessName:
-    @pytest.mark.parametrize(
-        ("identity", "tgid", "comm", "name"),
-        [
-            (Identity(rank="3", pod="trainer-0"), 100, "python", "rank 3 (pod trainer-0)"),
-            (Identity(rank="0", container="0123456789ab"), 100, "", "rank 0 (container 0123456789ab)"),
-            (Identity(rank="0"), 4027, "python", "rank 0 (pid 4027)"),
-            (Identity(rank="0"), 0, "", "rank 0"),
-            (None, 4027, "python", "pid 4027 (python)"),
-            (None, 0, "", "a process in another pid namespace"),
-        ],
-    )
-    def test_name(self, identity: Identity | None, tgid: int, comm: str, name: str) -> None:
-        assert process_name(identity, tgid, comm) == name
+    return ChainSummary(1, event, KnownState.OPEN, NOW_UNIX_NS)
 
 
 class TestVerdict:
@@ -55,7 +39,7 @@ class TestVerdict:
 
     def test_new_baseline_is_the_end_of_a_chain(self) -> None:
         event = resolved(an_event(cause=Cause.GPU), 60, End.CHANGED)
-        chain = ChainSummary(1, event, SummaryState.RESOLVED, NOON + 60 * SECOND)
+        chain = ChainSummary(1, event, KnownState.RESOLVED, NOON + 60 * SECOND)
 
         assert verdict(chain, None, NOW_UNIX_NS, UTC).endswith(
             "It lasted for a minute without a cause on the host and is now the baseline."
@@ -101,7 +85,7 @@ class TestVerdict:
 
 class TestOneLine:
     def test_interrupted_chain_has_no_known_end(self) -> None:
-        chain = ChainSummary(1, an_event(), SummaryState.INTERRUPTED, NOON + 50 * SECOND)
+        chain = ChainSummary(1, an_event(), KnownState.INTERRUPTED, NOON + 50 * SECOND)
 
         assert one_line(chain, None) == (
             "rank 3 (pod trainer-0) lost up to 46 % of its time to cpu_contention for 50 s, high, culprit stress-ng,"
@@ -110,7 +94,7 @@ class TestOneLine:
 
     def test_lasting_slowdown_became_the_baseline(self) -> None:
         event = resolved(an_event(cause=Cause.OWN_CODE, culprits=()), 60, End.CHANGED)
-        chain = ChainSummary(1, event, SummaryState.RESOLVED, NOON + 60 * SECOND)
+        chain = ChainSummary(1, event, KnownState.RESOLVED, NOON + 60 * SECOND)
 
         assert one_line(chain, None).endswith("(own_code) for 1 min, high, became the baseline")
 

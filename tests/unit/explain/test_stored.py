@@ -12,8 +12,9 @@ from exporter.errors import BadInput
 from exporter.explain.explanation import Status
 from exporter.explain.stored import explain_stored, open_chain
 from exporter.history.file_guard import claim
-from exporter.history.store import Store, WindowBatch
-from tests.support.history import NOON, SECOND, a_window, an_event
+from exporter.history.store import Store
+from exporter.history.window_batch import WindowBatch
+from tests.support.history import NOON, SECOND, a_window, an_event, resolved
 
 
 def history(folder: Path, *events: ChainEvent) -> Path:
@@ -43,6 +44,29 @@ class TestExplainStored:
             explain_stored(history(tmp_path), 300.0, "rank=77")
 
         assert raised.value.remedy == "there are rank 3 (pid 100)"
+
+
+class TestAt:
+    """What was known at an earlier time."""
+
+    def test_chain_that_has_been_resolved_since_was_open_then(self, tmp_path: Path) -> None:
+        path = history(tmp_path, fresh(), resolved(fresh(), 8))
+        now_unix_ns = time.time_ns()
+
+        assert explain_stored(path, 300.0).status is Status.WAS_SLOW
+        assert explain_stored(path, 300.0, at_unix_ns=now_unix_ns - 5 * SECOND).status is Status.SLOW
+
+    def test_what_was_recorded_later_is_left_out(self, tmp_path: Path) -> None:
+        found = explain_stored(history(tmp_path, fresh()), 300.0, at_unix_ns=time.time_ns() - 30 * SECOND)
+
+        assert (found.status, found.chains, found.processes) == (Status.NO_DATA, (), ())
+        assert found.is_live
+
+    def test_time_before_the_history_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(BadInput, match="nothing had been recorded at ") as raised:
+            explain_stored(history(tmp_path), 300.0, at_unix_ns=time.time_ns() - 3600 * SECOND)
+
+        assert raised.value.remedy.startswith("the history begins at ")
 
 
 class TestOpenChain:

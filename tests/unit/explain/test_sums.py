@@ -1,11 +1,10 @@
-"""sums: windows added up per process, and quantiles of all of them."""
+"""sums: windows added up per process."""
 
 from __future__ import annotations
 
-from exporter.explain.selection import Selection
-from exporter.explain.sums import Sums, quantile_ns
+from exporter.explain.sums import Sums
 from exporter.history.run import RecordedWindows
-from exporter.totals import Counts
+from exporter.history.selection import Selection
 from tests.support.history import MS, NOON, SECOND, a_window
 
 
@@ -26,6 +25,13 @@ class TestSums:
         assert (process.lost_ns["cpu_contention"], process.voluntary) == (2700 * MS, 2700)
         assert process.operations["runtime", "cudaStreamSynchronize"].calls == 1500
 
+    def test_no_more_than_all_time_is_lost(self) -> None:
+        """What was lost before a window may be decided in it: 11 s in one of ten."""
+        (process,) = sums_of(10).processes()
+        process.lost_ns["lock"] = 11 * SECOND
+
+        assert process.lost_share == 1.0
+
     def test_waiting_for_the_gpu_is_neither_stolen_nor_off_cpu(self) -> None:
         """A thread may spin or sleep while it waits."""
         (process,) = sums_of(10).processes()
@@ -34,15 +40,3 @@ class TestSums:
 
     def test_spans_are_split_at_a_gap(self) -> None:
         assert sums_of(10, 20, 50).spans == [(NOON, NOON + 20 * SECOND), (NOON + 40 * SECOND, NOON + 50 * SECOND)]
-
-
-class TestQuantiles:
-    def test_quantile_is_the_upper_edge_of_its_bucket(self) -> None:
-        """Bucket 160 ends at 2**-10 s, bucket 168 at twice that."""
-        counts = Counts.of([98, *[0] * 7, 2], 160)
-
-        assert quantile_ns(counts, 0.5) == 976_562.5
-        assert quantile_ns(counts, 0.99) == 1_953_125
-
-    def test_empty_histogram_has_no_quantile(self) -> None:
-        assert quantile_ns(Counts(), 0.5) is None

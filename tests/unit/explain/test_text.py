@@ -7,15 +7,27 @@ from datetime import UTC
 from typing import Any, ClassVar
 
 from exporter.causes import Cause
-from exporter.chains.chain import Effect, End, Severity
+from exporter.chains.chain import Change, Effect, End, Severity
 from exporter.chains.event import ChainEvent
 from exporter.explain import text
 from exporter.explain.explanation import Explanation, Status, explain
-from exporter.explain.selection import Selection
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
+from exporter.history.selection import Selection
 from exporter.history.window import NO_STEPS, Window
 from exporter.model import Identity
-from tests.support.history import MS, NOON, SECOND, a_run, a_window, an_event, process_labels, resolved, times
+from exporter.python.call_site import LINES
+from tests.support.history import (
+    MS,
+    NOON,
+    SECOND,
+    a_call_site,
+    a_run,
+    a_window,
+    an_event,
+    process_labels,
+    resolved,
+    times,
+)
 
 NOW_SECONDS = 200.0
 
@@ -70,6 +82,46 @@ class TestOpenChain:
             "",
             "In the last 5 min: rank 3 (pid 100) made 15,000 steps; 10 % of the time lost, most of it to cpu_contention.",
         ]
+
+    def test_lines_of_python_with_slow_calls_stand_below(self) -> None:
+        """Those of the windows while the chain was open: 20 of them, from the first second on."""
+        lines = lines_of(an_event(), windows=windows_until(NOW_SECONDS, call_sites=(a_call_site(),)))
+
+        assert lines[8] == (
+            "  lines   cudaStreamSynchronize: 23 s in 460 slow calls, 50.0 ms each (slow from 25.0 ms),"
+            " from step (train.py:142) through Stream.synchronize (torch/cuda/streams.py:106)"
+        )
+
+    def test_view_of_nccl_follows_the_stacks(self) -> None:
+        """With a name of its own in the first column."""
+        stacks = an_event(change=Change.EVIDENCE, evidence=("thread 1 has been in no traced call",))
+        view = an_event(change=Change.EVIDENCE, evidence=("NCCL RAS: first", "NCCL RAS: second"))
+        lines = lines_of(an_event(), view, stacks)
+
+        stuck = lines.index("  stuck   thread 1 has been in no traced call")
+        assert lines[stuck + 1 : stuck + 3] == ["  nccl    NCCL RAS: first", "          NCCL RAS: second"]
+
+    def test_lines_of_evidence_stand_instead_of_those_of_windows(self) -> None:
+        """They have the time between calls as well."""
+        evidence = an_event(change=Change.EVIDENCE, evidence=(LINES, "  cudaMalloc: 1 s in 2 slow calls"))
+        windows = windows_until(NOW_SECONDS, call_sites=(a_call_site(),))
+        lines = lines_of(an_event(), evidence, windows=windows)
+
+        assert lines[8:10] == [f"  lines   {LINES}", "            cudaMalloc: 1 s in 2 slow calls"]
+        assert lines[10].startswith("  where ")
+
+    def test_slow_calls_with_little_of_the_time_are_left_out(self) -> None:
+        """Each window of ten seconds has one of 50 ms, half a percent."""
+        windows = windows_until(NOW_SECONDS, call_sites=(a_call_site(calls=1),))
+
+        assert not any(line.startswith("  lines") for line in lines_of(an_event(), windows=windows))
+
+    def test_three_lines_are_shown_and_the_others_counted(self) -> None:
+        sites = tuple(a_call_site(line, calls=line, each_ns=SECOND) for line in range(1, 6))
+        lines = lines_of(an_event(), windows=windows_until(NOW_SECONDS, call_sites=sites))
+
+        assert "(train.py:5)" in next(line for line in lines if "train.py:" in line)
+        assert "          and 2 more places; --format=json lists all" in lines
 
     def test_worst_chain_comes_first_and_the_others_are_one_line_each(self) -> None:
         lines = lines_of(an_event(), of_rank("5", "2", severity=Severity.CRITICAL, lost_share=0.7, culprits=()))
@@ -314,6 +366,12 @@ class TestNoChain:
         assert lines == [
             "No slowdown in the last 5 min; 8 ranks made 17,993 steps; 8.0 % of the time lost, most of it to cpu_contention."
         ]
+
+    def test_process_that_was_recorded_twice_has_its_name(self) -> None:
+        """The exporter was restarted: the same process has another number."""
+        (line,) = lines_of(windows=[*windows_until(180.0), a_window(190.0, process=2)], since_seconds=-100.0)
+
+        assert line.startswith("No slowdown in the last 5 min; rank 3 (pid 100) made ")
 
     def test_no_process_made_a_call(self) -> None:
         """The exporter was running, and recorded an empty window."""

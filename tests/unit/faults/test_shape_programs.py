@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -49,6 +52,28 @@ def switch_on(folder: Path, kind: str, share: float = 0.5, rank: int = 0) -> Non
     (folder / "fault.json").write_text(json.dumps({"kind": kind, "share": share, "rank": rank}), encoding="ascii")
 
 
+class TestUsual:
+    """The usual length of a step, in processes that the job starts."""
+
+    def test_a_started_process_reads_what_the_job_knows(self, tmp_path: Path) -> None:
+        """One step of 20 ms, or a little more. The job has a process of its own: it ends at SIGTERM."""
+        reader = "import steps, sys; print(steps.Usual(sys.argv[1]).usual_seconds)"
+        job = f"""
+import steps, subprocess, sys, time
+own = steps.Steps()
+own.add(time.monotonic_ns() - 20_000_000)
+print(own.usual_seconds, flush=True)
+subprocess.run([sys.executable, "-c", {reader!r}, own.usual_file], check=True)
+"""
+        line = [sys.executable, "-c", job]
+        environment = {**os.environ, "STEP_LOG": str(tmp_path / "steps.jsonl")}
+        done = subprocess.run(line, cwd=PROGRAMS, env=environment, capture_output=True, text=True, check=True)
+        known, read = map(float, done.stdout.split())
+
+        assert known >= 0.020
+        assert read == known
+
+
 class TestFaultFile:
     """What is on for a rank."""
 
@@ -69,6 +94,23 @@ class TestFaultFile:
             (tmp_path / "fault.json").write_text(text, encoding="ascii")
 
         assert inside.read_fault(tmp_path / "fault.json", 0) is None
+
+
+class TestClients:
+    """How often the requests of a server come."""
+
+    @pytest.mark.parametrize(("kind", "seconds"), [("fewer-requests", 0.2), ("more-requests", 0.05), ("sleep", 0.1)])
+    def test_time_between_requests_follows_their_number(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, seconds: float
+    ) -> None:
+        """Usually 0.1 s: half as many requests come after 0.2 s each, twice as many after 0.05 s."""
+        monkeypatch.syspath_prepend(str(PROGRAMS))
+        monkeypatch.setenv("FAULT_FILE", str(tmp_path / "fault.json"))
+        import clients  # type: ignore[import-not-found]
+
+        switch_on(tmp_path, kind, share=1.0)
+
+        assert clients.spaced(0.1) == pytest.approx(seconds)
 
 
 class TestInside:

@@ -25,11 +25,24 @@ class TestShapes:
     def test_a_shape_is_found_by_its_name(self) -> None:
         assert [name for name, shape in SHAPES.items() if name != shape.name] == []
 
-    def test_every_second_shape_is_held_out(self) -> None:
-        """In the order of the registry, from the second one on."""
+    def test_held_out_shapes_come_after_all_tuned_ones(self) -> None:
+        """At least eight, and fewer than there are tuned ones: a shape that was used to change the engine moves to these."""
         held_out = [shape.is_held_out for shape in SHAPES.values()]
 
-        assert held_out == [place % 2 == 1 for place in range(len(held_out))]
+        assert held_out == sorted(held_out)
+        assert 8 <= held_out.count(True) <= held_out.count(False)
+
+    def test_no_two_shapes_run_the_same_program_in_the_same_way(self) -> None:
+        assert len({shape.command for shape in SHAPES.values()}) == len(SHAPES)
+
+    def test_held_out_shape_has_a_program_of_its_own(self) -> None:
+        """Which no tuned shape runs."""
+        tuned, held_out = (
+            {shape.source or Path(shape.command[1]).name for shape in SHAPES.values() if shape.is_held_out is kind}
+            for kind in (False, True)
+        )
+
+        assert tuned & held_out == set()
 
     @pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)
     def test_its_program_exists(self, shape: Shape) -> None:
@@ -54,6 +67,15 @@ class TestShapes:
     def test_every_fault_is_offered_by_a_tuned_and_by_a_held_out_shape(self, kind: InsideFault) -> None:
         """So that the two halves can be compared."""
         assert {shape.is_held_out for shape in SHAPES.values() if kind in shape.offers} == {False, True}
+
+    def test_held_out_shapes_have_steps_of_all_lengths(self) -> None:
+        """From a few milliseconds to most of a second, and one to four ranks."""
+        held_out = [shape for shape in SHAPES.values() if shape.is_held_out]
+        lengths = sorted(shape.step_seconds for shape in held_out)
+
+        assert lengths[0] <= 0.005
+        assert lengths[-1] >= 0.5
+        assert {1, 2, 4} <= {shape.ranks for shape in held_out}
 
 
 class TestNeeds:

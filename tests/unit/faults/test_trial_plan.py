@@ -105,6 +105,10 @@ class TestRegistry:
         """No program is to be named."""
         assert not any(fault.culprits for fault in OUTSIDE.values() if fault.is_decoy)
 
+    def test_culprit_is_a_comm(self) -> None:
+        """At most 15 characters, as the kernel keeps them."""
+        assert [name for fault in OUTSIDE.values() for name in fault.culprits if len(name) > 15] == []
+
     def test_no_name_is_that_of_a_fault_from_inside(self) -> None:
         """A name says where to look."""
         assert not OUTSIDE.keys() & set(InsideFault)

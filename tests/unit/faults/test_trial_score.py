@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.faults.trials.__main__ import agreement
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.live import events_from
 from tests.faults.trials.plan import PlannedFault, PlannedTrial
-from tests.faults.trials.score import Booked, Case, is_named, score
+from tests.faults.trials.score import Booked, Case, beyond, is_named, published, score
 from tests.faults.trials.table import complaints, figures, verdict
 from tests.faults.trials.trial import Trial
 from tests.support.chains import SECOND, a_chain
@@ -198,6 +199,21 @@ class TestFigures:
         entry = Booked(2 * SECOND, 4 * SECOND, 10 * SECOND)
 
         assert (entry.error_of_lost, entry.error_of_wall) == (0.5, 0.2)
+
+    def test_steps_of_a_fault_lose_what_they_lost_before_it_as_well(self) -> None:
+        """100 steps lost 1 s in 10 s; then 50 lost 4 s in 10 s, of which half a second would have been lost anyway."""
+        lost = [{7: {(Cause.LOCK, ""): seconds * SECOND}} for seconds in (0, 1, 5)]
+
+        assert beyond(lost, (ON - 10 * SECOND, ON, OFF), 7, steps(200)) == 3.5 * SECOND
+
+    def test_lost_time_that_only_a_chain_has_is_that_of_the_chain(self) -> None:
+        """No time is charged to a pageable copy: at its end it has cost 3 s. What a lock has cost is in the metrics."""
+        copies = event(2, Cause.PAGEABLE_COPY, lost_ns=SECOND)
+        over = replace(copies.chain, lost_ns=3 * SECOND)
+        opened = [copies, event(2, Cause.LOCK, chain_id="2", lost_ns=5 * SECOND)]
+
+        assert published(frozenset({"lock"}), opened, {over.id: over}) == (3 * SECOND, True)
+        assert published(frozenset({"pageable_copy"}), [copies], {}) == (SECOND, False)
 
     def test_tuned_and_held_out_have_columns_of_their_own(self) -> None:
         """One right of one, none of one."""

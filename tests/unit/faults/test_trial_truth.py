@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -106,6 +107,13 @@ class TestTruth:
     def test_first_slow_step_is_the_one_that_begins_to_be_long(self) -> None:
         """The fault came two seconds earlier."""
         assert truth_of(slowed(50), ON - 2 * SECOND, OFF).first_slow_ns == ON
+
+    def test_one_long_step_is_not_the_begin_of_a_fault(self) -> None:
+        """It takes more than half as long again, four seconds before all do."""
+        steps = slowed(50)
+        steps[160] = replace(steps[160], end_ns=steps[160].end_ns + 60 * MS)
+
+        assert truth_of(steps, ON - 5 * SECOND, OFF).first_slow_ns == ON
 
     def test_job_without_a_past_cannot_be_compared(self) -> None:
         """Its first step ended after the fault came."""

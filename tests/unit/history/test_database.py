@@ -11,6 +11,7 @@ import pytest
 
 from exporter.files.budget import ReadBudget
 from exporter.history import database
+from exporter.history.store import SCHEMA_VERSION
 from exporter.text.untrusted import Untrusted
 from tests.support.hostile_files import make_history
 
@@ -79,7 +80,14 @@ class TestRestrictions:
 
 class TestSchema:
     def test_own_schema_is_accepted(self, connection: sqlite3.Connection) -> None:
-        database.refuse_other_schema(connection)
+        database.refuse_other_schema(connection, SCHEMA_VERSION)
+
+    def test_file_of_version_1_has_no_stacks(self, path: Path) -> None:
+        changed(path, "drop table stacks")
+        with closing(database.connected(path, "mode=ro")) as connection:
+            database.refuse_other_schema(connection, 1)
+            with pytest.raises(Untrusted, match="no table stacks"):
+                database.refuse_other_schema(connection, 2)
 
     @pytest.mark.parametrize(
         ("statements", "reason"),
@@ -102,4 +110,4 @@ class TestSchema:
         with closing(database.connected(path, "mode=ro")) as connection:
             database.restrict(connection, ReadBudget.for_size(0))
             with pytest.raises(Untrusted, match=reason):
-                database.refuse_other_schema(connection)
+                database.refuse_other_schema(connection, SCHEMA_VERSION)

@@ -7,43 +7,43 @@ from pathlib import Path
 
 import pytest
 
-from exporter import catalog
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
-from exporter.history.recorder import QUEUE_FULL, QUEUE_MAX, Recorder
-from exporter.history.windowing import ProcessTotals
+from exporter.history.recorder import (
+    MEMBERSHIPS_MAX,
+    QUEUE_FULL,
+    QUEUE_MAX,
+    TOO_MANY_MEMBERSHIPS,
+    TOO_MANY_PROCESSES,
+    Recorder,
+)
+from exporter.history.window_batch import WindowBatch
 from exporter.history.writer import Settings
 from exporter.own_metrics.store import OwnMetrics
-from exporter.totals import Series
-from tests.support.history import SECOND, an_event, process_labels
+from tests.support.history import a_membership, a_window, an_event
 from tests.support.records import STARTED_UNIX_NS, at, own_sample
 from tests.support.traced import eventually
 
-CALLS = Series(catalog.cuda.OPERATIONS, ("runtime", "cudaMalloc"))
+
+def a_batch(*, windows: int = 1, memberships: int = 0, dropped: int = 0) -> WindowBatch:
+    """Ten seconds of so many processes."""
+    made = [a_window(process=number) for number in range(windows)]
+    places = [a_membership(process=number) for number in range(memberships)]
+    first = a_window()
+    return WindowBatch(first.began_unix_ns, first.ended_unix_ns, made, memberships=places, dropped=dropped)
 
 
 class Bench:
-    """A recorder whose clock stands still. readings: how often it has read the totals without a scrape."""
+    """A recorder whose clock stands still."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.now_seconds = 0.0
-        self.readings = 0
         self.own = OwnMetrics()
-        clock = Clock(lambda: at(self.now_seconds).monotonic_ns, lambda: at(self.now_seconds).unix_ns)
+        clock = Clock(lambda: at(0.0).monotonic_ns, lambda: at(0.0).unix_ns)
         settings = Settings(path, 4 << 20, 3600.0, has_chains=True)
         self.recorder = Recorder(settings, self.own, clock, retry_seconds=0.0)
-
-    def read_totals(self) -> None:
-        self.readings += 1
-        self.scrape()
-
-    def scrape(self) -> None:
-        totals = ProcessTotals(at(self.now_seconds), {1: {CALLS: 1 + int(self.now_seconds)}}, {1: process_labels()}, {})
-        if self.recorder.is_due(totals.at):
-            self.recorder.on_totals(totals)
 
     def events(self) -> list[ChainEvent]:
         """Events in the file."""
@@ -55,21 +55,15 @@ class Bench:
 
     def windows(self) -> int:
         """Number of windows in the file."""
-        with reader.opened(self.path) as history:
-            return sum(len(one.windows) for one in history.windows(0))
+        try:
+            with reader.opened(self.path) as history:
+                return sum(len(one.windows) for one in history.windows(0))
+        except NotPossibleHere:
+            return 0
 
     def dropped(self, reason: str) -> float | None:
         """Windows and events."""
         return own_sample(self.own, "gpustall_exporter_history_dropped_total", reason=reason)
-
-    def wait_for(self, event: ChainEvent) -> None:
-        """Until it is in the file. Each further event wakes the thread."""
-
-        def is_written() -> bool:
-            self.recorder.on_chain_event(an_event(chain_id="f" * 32))
-            return event in self.events()
-
-        eventually(is_written, f"{event.chain_id} is written")
 
 
 @pytest.fixture
@@ -80,19 +74,15 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.recorder.stop()
 
 
-def history_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.getMessage().startswith("history")]
-
-
 class TestWriting:
     def test_event_is_written_before_the_window_ends(self, bench: Bench) -> None:
-        bench.recorder.start(bench.read_totals)
+        bench.recorder.start()
         bench.recorder.on_chain_event(an_event())
 
         eventually(lambda: bench.events() == [an_event()], "it is written")
 
     def test_last_event_and_the_end_of_the_run_are_written_at_a_stop(self, bench: Bench) -> None:
-        bench.recorder.start(bench.read_totals)
+        bench.recorder.start()
         bench.recorder.on_chain_event(an_event())
         bench.recorder.stop()
 
@@ -102,50 +92,31 @@ class TestWriting:
 
 
 class TestWindows:
-    """They end with a scrape, or without scrapes with a reading of the recorder."""
+    def test_windows_are_written(self, bench: Bench) -> None:
+        bench.recorder.start()
+        bench.recorder.on_windows(a_batch(windows=2))
 
-    def test_scrape_soon_after_a_window_is_not_due(self, bench: Bench) -> None:
-        assert not bench.recorder.is_due(at(7.4))
-        assert bench.recorder.is_due(at(7.5))
+        eventually(lambda: bench.windows() == 2, "they are written")
 
-    def test_no_reading_within_eleven_seconds_after_a_scrape(self, bench: Bench) -> None:
-        bench.now_seconds = 8.0
-        bench.scrape()
-        bench.now_seconds = 18.9
-        bench.recorder.start(bench.read_totals)
-        bench.wait_for(an_event(chain_id="f" * 32))
+    def test_windows_of_too_many_processes_are_counted(self, bench: Bench) -> None:
+        """Those of processes beyond the limit."""
+        bench.recorder.on_windows(a_batch(dropped=3))
 
-        assert (bench.readings, bench.windows()) == (0, 1)
+        assert bench.dropped(TOO_MANY_PROCESSES) == 3
 
-    def test_totals_are_read_after_eleven_seconds_without_a_scrape(self, bench: Bench) -> None:
-        """A little later than a scrape that comes every ten seconds."""
-        bench.now_seconds = 11.0
-        bench.recorder.start(bench.read_totals)
-        bench.wait_for(an_event(chain_id="f" * 32))
+    def test_first_memberships_are_kept_and_the_others_counted(self, bench: Bench) -> None:
+        bench.recorder.on_windows(a_batch(memberships=MEMBERSHIPS_MAX + 3))
+        bench.recorder.start()
 
-        assert (bench.readings, bench.windows()) == (1, 1)
+        def written() -> int:
+            try:
+                with reader.opened(bench.path) as history:
+                    return sum(1 for _ in history.memberships(0))
+            except NotPossibleHere:
+                return 0
 
-    def test_windows_begin_and_end_with_readings(self, bench: Bench) -> None:
-        bench.recorder.start(bench.read_totals)
-        bench.now_seconds = 11.0
-        bench.wait_for(an_event(chain_id="f" * 32))
-        with reader.opened(bench.path) as history:
-            (window,) = history.windows(0)
-
-        assert (window.began_unix_ns, window.ended_unix_ns) == (STARTED_UNIX_NS, STARTED_UNIX_NS + 11 * SECOND)
-
-    def test_reading_that_fails_is_logged_once_and_events_are_written(
-        self, bench: Bench, caplog: pytest.LogCaptureFixture
-    ) -> None:
-
-        def broken() -> None:
-            raise RuntimeError("a defect")
-
-        bench.now_seconds = 11.0
-        bench.recorder.start(broken)
-        bench.wait_for(an_event(chain_id="f" * 32))
-
-        assert history_lines(caplog) == ["history: write failed, retrying: defect in the exporter"]
+        eventually(lambda: written() == MEMBERSHIPS_MAX, "the first ones are written")
+        assert bench.dropped(TOO_MANY_MEMBERSHIPS) == 3
 
 
 class TestQueue:
@@ -155,3 +126,10 @@ class TestQueue:
             bench.recorder.on_chain_event(an_event())
 
         assert bench.dropped(QUEUE_FULL) == 7
+
+    def test_each_window_that_finds_no_room_is_counted(self, bench: Bench) -> None:
+        for _ in range(QUEUE_MAX):
+            bench.recorder.on_chain_event(an_event())
+        bench.recorder.on_windows(a_batch(windows=5))
+
+        assert bench.dropped(QUEUE_FULL) == 5

@@ -5,18 +5,24 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from exporter.errors import NotPossibleHere
 from exporter.history import reader
+from exporter.history.collective_mark import CollectiveMark
 from exporter.history.file_guard import Unusable, claim
+from exporter.history.membership import RecordedMembership
 from exporter.history.packing import packed, unpacked
 from exporter.history.run import RecordedEvent
-from exporter.history.store import MIN_BYTES, SCHEMA_VERSION, CorruptError, Store, WindowBatch
+from exporter.history.scope import Scope
+from exporter.history.store import MIN_BYTES, SCHEMA_VERSION, CorruptError, Store
+from exporter.history.window_batch import WindowBatch
+from exporter.python.call_site import CallSite
 from exporter.totals import Counts, HistogramTotal
-from tests.support.history import NOON, SECOND, a_window, an_event, resolved
+from tests.support.history import NOON, SECOND, a_call_site, a_membership, a_window, an_event, resolved
 
 MAX_BYTES = 2 * MIN_BYTES
 
@@ -50,6 +56,12 @@ def a_batch(ended_seconds: float = 10.0, *, processes: int = 1, seed: int | None
         noise = HistogramTotal(Counts.of([rng.getrandbits(30) + 1 for _ in range(60)], 100), rng.getrandbits(60))
         windows.append(a_window(ended_seconds, process=number, steps=noise if seed is not None else window.steps))
     return WindowBatch(window.began_unix_ns, window.ended_unix_ns, windows)
+
+
+def with_sites(ended_seconds: float, *sites: CallSite) -> WindowBatch:
+    """One process with slow calls."""
+    window = a_window(ended_seconds, call_sites=sites)
+    return WindowBatch(window.began_unix_ns, window.ended_unix_ns, [window])
 
 
 class TestWriting:
@@ -102,15 +114,112 @@ class TestWriting:
             assert not store.is_in_place()
 
 
+class TestVersions:
+    def test_file_of_version_1_goes_on_with_call_sites(self, path: Path) -> None:
+        """Its windows have none; those that follow do."""
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)], NOON)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(
+                "drop table stacks; drop table collectives; drop table memberships; pragma user_version = 1;"
+            )
+        with reader.opened(path) as history:
+            assert [one.windows[0].call_sites for one in history.windows(0)] == [()]
+
+        with opened(path) as store:
+            store.write([], [with_sites(20.0, a_call_site())], NOON)
+        with reader.opened(path) as history:
+            assert [one.windows[0].call_sites for one in history.windows(0)] == [(), (a_call_site(),)]
+
+    def test_file_of_version_2_goes_on_with_collectives(self, path: Path) -> None:
+        """None is known of before."""
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)], NOON)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript("drop table collectives; drop table memberships; pragma user_version = 2;")
+        with reader.opened(path) as history:
+            assert list(history.collectives()) == []
+
+        mark = CollectiveMark((1 << 64) - 1, 41, NOON)
+        with opened(path) as store:
+            store.write([], [a_batch(20.0)._replace(collectives=[mark])], NOON)
+        with reader.opened(path) as history:
+            assert list(history.collectives()) == [(2, mark)]
+
+    def test_file_of_version_3_goes_on_with_memberships(self, path: Path) -> None:
+        """None is known of before."""
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)], NOON)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript("drop table memberships; pragma user_version = 3;")
+        with reader.opened(path) as history:
+            assert list(history.memberships(0)) == []
+
+        with opened(path) as store:
+            store.write([], [a_batch(20.0)._replace(memberships=[a_membership()])], NOON)
+        with reader.opened(path) as history:
+            assert [one.membership for one in history.memberships(0)] == [a_membership()]
+
+
+class TestMemberships:
+    def test_last_state_is_kept(self, path: Path) -> None:
+        """One row for a process and a communicator, whose hash has all 64 bits."""
+        known = a_membership(communicator=(1 << 64) - 1)
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)._replace(memberships=[known])], NOON)
+            later = known._replace(collectives=99, entered_unix_ns=NOON + 19 * SECOND)
+            store.write([], [a_batch(20.0)._replace(memberships=[later])], NOON)
+
+        with reader.opened(path) as history:
+            assert list(history.memberships(0)) == [RecordedMembership(1, NOON + 20 * SECOND, later)]
+
+    def test_those_of_ended_processes_are_left_out(self, path: Path) -> None:
+        """Process 1 was seen last in the first window, process 2 in the second one."""
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)._replace(memberships=[a_membership(process=1)])], NOON)
+            store.write([], [a_batch(20.0)._replace(memberships=[a_membership(process=2)])], NOON)
+
+        with reader.opened(path) as history:
+            assert [one.membership.process for one in history.memberships(NOON + 15 * SECOND)] == [2]
+
+    def test_those_of_other_namespaces_are_not_seen(self, path: Path) -> None:
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)._replace(memberships=[a_membership()])], NOON)
+
+        with reader.opened(path, scope=Scope(namespaces=frozenset(("team-a",)))) as history:
+            assert list(history.memberships(0)) == []
+
+    @pytest.mark.parametrize(
+        "change",
+        ["rank = 16", "ranks = -1", "labels = '[]'", "labels = '{'", "communicator = 'a'", "collectives = 1.5"],
+    )
+    def test_row_that_is_none_is_damage(self, path: Path, change: str) -> None:
+        with opened(path) as store:
+            store.write([], [a_batch(10.0)._replace(memberships=[a_membership()])], NOON)
+        with closing(sqlite3.connect(path)) as connection, connection as transaction:
+            transaction.execute(f"update memberships set {change}")  # noqa: S608 - a change above
+
+        with reader.opened(path) as history, pytest.raises(NotPossibleHere, match="cannot read the history"):
+            list(history.memberships(0))
+
+
 class TestPruning:
     def test_old_rows_are_deleted(self, path: Path) -> None:
         with opened(path) as store:
             early, late = an_event(0.0), an_event(100.0, chain_id="2" * 32)
-            store.write([resolved(early, 5), late], [a_batch(10.0), a_batch(200.0)], NOON)
+            marks = [CollectiveMark(77, 41, NOON + 10 * SECOND), CollectiveMark(77, 42, NOON + 200 * SECOND)]
+            places = [a_membership(process=1)], [a_membership(process=2)]
+            batches = [
+                a_batch(10.0)._replace(memberships=places[0]),
+                a_batch(200.0)._replace(collectives=marks, memberships=places[1]),
+            ]
+            store.write([resolved(early, 5), late], batches, NOON)
             store.prune(NOON + 50 * SECOND, [])
         with reader.opened(path) as history:
             assert [one.ended_unix_ns for one in history.windows(0)] == [NOON + 200 * SECOND]
             assert [one.event for one in history.events(0)] == [late]
+            assert [mark.number for _, mark in history.collectives()] == [42]
+            assert [one.membership.process for one in history.memberships(0)] == [2]
 
     def test_events_of_an_open_chain_stay(self, path: Path) -> None:
         """However old they are."""

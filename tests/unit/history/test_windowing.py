@@ -6,11 +6,20 @@ from collections.abc import Mapping
 
 from exporter import catalog
 from exporter.accounting.thread_time import INTERVAL_LABEL
-from exporter.history.window import OperationTime, ProcessLabels, Switches, Window
-from exporter.history.windowing import _IGNORED_OPERATIONS, MAX_OPERATIONS, MAX_PROCESSES, ProcessTotals, WindowBuilder
+from exporter.history.communicator_windows import LagKey
+from exporter.history.window import CommunicatorWindow, OperationTime, ProcessLabels, Switches, Window
+from exporter.history.windowing import (
+    _IGNORED_OPERATIONS,
+    MAX_OPERATIONS,
+    MAX_PROCESSES,
+    EndedProcess,
+    ProcessTotals,
+    WindowBuilder,
+)
 from exporter.kernel.abi import IntervalKind
+from exporter.python.call_site import OTHER_STACKS, CallSite
 from exporter.totals import Counts, HistogramTotal, Series, Total
-from tests.support.history import MS, process_labels
+from tests.support.history import MS, a_call_site, a_membership, process_labels
 from tests.support.records import at
 
 SYNC = ("runtime", "cudaStreamSynchronize")
@@ -159,7 +168,7 @@ class TestProcesses:
     def test_process_that_ended_is_in_the_next_windows_once(self) -> None:
         builder = WindowBuilder(at(0))
         build(builder, 10, {1: calls(5, {100: 5}, 50)})
-        builder.end_process(1, process_labels(), calls(8, {100: 8}, 80), Switches(0, 0))
+        builder.end_process(EndedProcess(1, process_labels(), calls(8, {100: 8}, 80), Switches(0, 0)))
         (last,) = build(builder, 20, {})
 
         assert last.operations[0].calls == 3
@@ -167,7 +176,7 @@ class TestProcesses:
 
     def test_process_that_started_and_ended_between_two_windows_is_recorded(self) -> None:
         builder = WindowBuilder(at(0))
-        builder.end_process(1, process_labels("5"), calls(8, {100: 8}, 80), Switches(4, 2))
+        builder.end_process(EndedProcess(1, process_labels("5"), calls(8, {100: 8}, 80), Switches(4, 2)))
         (window,) = build(builder, 10, {})
 
         assert (window.labels.identity.rank, window.operations[0].calls, window.switches) == ("5", 8, Switches(4, 2))
@@ -190,12 +199,108 @@ class TestProcesses:
         assert [window.process for window in windows] == list(range(MAX_PROCESSES))
         assert builder.dropped == 3
 
+    def test_call_sites_have_what_was_added(self) -> None:
+        """4 slow calls in the first window, 23 more in the second, none in the third."""
+        sites = [a_call_site(calls=4)]
+        builder = WindowBuilder(at(0), lambda _process: tuple(sites))
+        found = [build(builder, 10, {1: calls(5, {100: 5}, 50)})[0].call_sites]
+        sites[:] = [a_call_site(calls=27)]
+        found.append(build(builder, 20, {1: calls(6, {100: 6}, 60)})[0].call_sites)
+        found.append(build(builder, 30, {1: calls(7, {100: 7}, 70)})[0].call_sites)
+
+        assert found == [(a_call_site(calls=4),), (a_call_site(calls=23),), ()]
+
+    def test_call_sites_with_little_time_are_added_up(self) -> None:
+        """Eight are recorded by line."""
+        sites = [a_call_site(line, calls=line) for line in range(1, 12)]
+        (window,) = build(WindowBuilder(at(0), lambda _process: sites), 10, {1: calls(5, {100: 5}, 50)})
+
+        assert [one.calls for one in window.call_sites] == [11, 10, 9, 8, 7, 6, 5, 4, 6]
+        assert window.call_sites[8] == CallSite("", "other", 0, 6, 300_000_000, OTHER_STACKS)
+
+    def test_process_that_ended_has_its_last_slow_calls(self) -> None:
+        builder = WindowBuilder(at(0), lambda _process: (a_call_site(),))
+        builder.end_process(EndedProcess(1, process_labels(), calls(8, {100: 8}, 80), Switches(0, 0)))
+        (window,) = build(builder, 10, {})
+
+        assert window.call_sites == (a_call_site(),)
+
+    def test_process_that_ends_while_its_totals_are_read_has_one_window(self) -> None:
+        """With its last totals: two windows would have the same id."""
+        builder = WindowBuilder(at(0))
+        builder.end_process(EndedProcess(1, process_labels(), calls(23, {100: 23}, 230), Switches(0, 0)))
+        (window,) = build(builder, 10, {1: calls(20, {100: 20}, 200)})
+
+        assert window.operations[0].calls == 23
+        assert build(builder, 20, {}) == []
+
     def test_process_that_ended_makes_room_for_another(self) -> None:
         builder = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 1)}
         build(builder, 10, totals)
-        builder.end_process(0, process_labels(), totals.pop(0), Switches(0, 0))
+        builder.end_process(EndedProcess(0, process_labels(), totals.pop(0), Switches(0, 0)))
         build(builder, 20, totals)
         windows = build(builder, 30, totals)
 
         assert [window.process for window in windows] == [MAX_PROCESSES]
+
+
+class TestProbeCosts:
+    """What probes cost the threads of a process."""
+
+    @staticmethod
+    def built(builder: WindowBuilder, seconds: float, costs_ns: dict[int, int]) -> int | None:
+        """The cost in the only window."""
+        totals = {1: calls(int(seconds), {100: int(seconds)}, 50)}
+        (window,) = builder.build(
+            ProcessTotals(at(seconds), totals, {1: process_labels()}, {}, probe_costs_ns=costs_ns)
+        )
+        return window.probe_cost_ns
+
+    def test_cost_is_that_of_the_window(self) -> None:
+        builder = WindowBuilder(at(0))
+
+        assert [self.built(builder, 10, {1: 40 * MS}), self.built(builder, 20, {1: 70 * MS})] == [40 * MS, 30 * MS]
+
+    def test_cost_that_was_not_known_before_or_is_not_known_now_is_unknown(self) -> None:
+        builder = WindowBuilder(at(0))
+        self.built(builder, 10, {1: 40 * MS})
+
+        assert [self.built(builder, 20, {}), self.built(builder, 30, {1: 70 * MS})] == [None, None]
+
+    def test_process_that_ended_has_its_last_cost(self) -> None:
+        builder = WindowBuilder(at(0))
+        self.built(builder, 10, {1: 40 * MS})
+        builder.end_process(
+            EndedProcess(1, process_labels(), calls(23, {100: 23}, 230), Switches(0, 0), probe_cost_ns=45 * MS)
+        )
+        (window,) = build(builder, 20, {})
+
+        assert window.probe_cost_ns == 5 * MS
+
+
+class TestCommunicators:
+    """Places of processes in communicators."""
+
+    def test_window_has_those_of_its_process(self) -> None:
+        """Its lag is not known: no other rank is here."""
+        totals = {1: calls(5, {100: 5}, 50)}
+        living = ProcessTotals(at(10), totals, {1: process_labels()}, {}, memberships=[a_membership()])
+        (window,) = WindowBuilder(at(0)).build(living)
+
+        assert window.communicators == (CommunicatorWindow(77, 3, 16, 41, None),)
+
+    def test_process_that_ended_has_its_last_ones(self) -> None:
+        """And how late it came until then, after 30 ms before: its job is known by them, however short it was."""
+        builder = WindowBuilder(at(0))
+        first, second = a_membership(process=1, rank=3), a_membership(process=2, rank=4)
+        labels, totals = dict.fromkeys((1, 2), process_labels()), {1: calls(5, {100: 5}, 50), 2: calls(5, {100: 5}, 50)}
+        lags_ns = {LagKey(2, 77): 30 * MS}
+        builder.build(ProcessTotals(at(10), totals, labels, {}, memberships=[first, second], lags_ns=lags_ns))
+        last = second._replace(collectives=42)
+        builder.end_process(
+            EndedProcess(2, process_labels(), calls(6, {100: 6}, 60), Switches(0, 0), [last], {LagKey(2, 77): 100 * MS})
+        )
+        (window,) = builder.build(ProcessTotals(at(20), totals, {1: process_labels()}, {}, memberships=[first]))
+
+        assert window.communicators == (CommunicatorWindow(77, 4, 16, 42, 70 * MS),)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
-from exporter.history.store import WindowBatch
+from exporter.history.window_batch import WindowBatch
 from exporter.history.writer import BACKLOG_MAX, NOT_WRITTEN, HistoryWriter, Settings
 from exporter.own_metrics.store import OwnMetrics
 from tests.support.history import NOON, SECOND, a_window, an_event, resolved
@@ -125,6 +127,24 @@ class TestClose:
         bench.write(SECOND_ONE)
 
         assert bench.events() == [FIRST, SECOND_ONE]
+
+
+class TestFailedWrite:
+    def test_it_lasts_until_something_is_written(self, bench: Bench, lines: Callable[[], list[str]]) -> None:
+        """Another program has locked the file. Nothing to write is no success, and the windows that failed were dropped."""
+        batch = WindowBatch(NOON, NOON + 10 * SECOND, [a_window()])
+        bench.write(FIRST)
+        with closing(sqlite3.connect(bench.path, isolation_level=None)) as other:
+            other.execute("begin immediate")
+            bench.writer.write([], [batch])
+            bench.write()
+
+            assert bench.value(catalog.own.HISTORY_SUCCESS) == 0
+            other.execute("rollback")
+        bench.writer.write([], [batch])
+
+        assert bench.value(catalog.own.HISTORY_SUCCESS) == 1
+        assert [line for line in lines() if "resumed" in line] == [f"history: writing to {bench.path} has resumed"]
 
 
 class TestBacklog:

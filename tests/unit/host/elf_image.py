@@ -94,6 +94,19 @@ class Image:
         return struct.pack(f"<III{count + 1}I", 1, count + 1, 1 if count else 0, *chain[: count + 1])
 
 
+def with_sections(content: bytes, sections: dict[str, tuple[int, int]]) -> bytes:
+    """A file and its section headers. sections: (sh_flags, sh_addr) by name."""
+    names, rows = b"\0", bytes(64)
+    for name, (flags, address) in {**sections, ".shstrtab": (0, 0)}.items():
+        rows += struct.pack("<IIQQQQIIQQ", len(names), 1, flags, address, len(content), 0, 0, 0, 8, 0)
+        names += name.encode() + b"\0"
+    rows = rows[:-32] + struct.pack("<Q", len(names)) + rows[-24:]
+    made = bytearray(content + names + rows)
+    struct.pack_into("<Q", made, 40, len(content) + len(names))
+    struct.pack_into("<HHH", made, 58, 64, len(sections) + 2, len(sections) + 1)
+    return bytes(made)
+
+
 def _djb(name: str) -> int:
     value = 5381
     for byte in name.encode():

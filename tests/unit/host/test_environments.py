@@ -91,3 +91,25 @@ class TestRealProc:
             child.communicate(b"\n")
 
         assert found == {"RANK": "5"}
+
+    @pytest.mark.parametrize(("started_with", "rank"), [({}, "5"), ({"SLURM_PROCID": "0"}, "5"), ({"RANK": "3"}, "3")])
+    def test_variable_that_the_program_has_set_itself_is_found_if_none_is_there(
+        self, started_with: dict[str, str], rank: str
+    ) -> None:
+        """As a worker of torch.multiprocessing.spawn() does before its first CUDA call."""
+        set_late = "import os; os.environ['RANK'] = '5'; print(flush=True); input()"
+        with subprocess.Popen(
+            [sys.executable, "-c", set_late],
+            env={"PATH": "/usr/bin", **started_with},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            wanted, expected = frozenset({"RANK", "SLURM_PROCID"}), frozenset({"RANK"})
+            unexpected = environment(Processes(), child.pid, wanted)
+            found = environment(Processes(), child.pid, wanted, expected=expected)
+            child.communicate(b"\n")
+
+        assert unexpected == started_with
+        assert found == {**started_with, "RANK": rank}

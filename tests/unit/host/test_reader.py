@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +15,15 @@ import gpustall_standin as standin
 from exporter.errors import MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host.capabilities import Capability
 from exporter.host.eh_frame import FrameRules
+from exporter.host.interpreters import MappedInterpreter
 from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.mappings import Mapping, parse_executable_mappings
 from exporter.host.processes import Processes
 from exporter.host.programs import Program
 from exporter.host.reader import Likely, TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
-from tests.unit.host.elf_image import Image, Sym
+from tests.support.requirements import ROOT
+from tests.unit.host.elf_image import OBJECT, Image, Sym, with_sections
 from tests.unit.host.process_tree import mapping_process, process
 
 PATH = "/opt/libcudart.so.12"
@@ -41,6 +45,33 @@ def real() -> Iterator[TenantReader]:
     reader = TenantReader(Processes(), PATIENCE_SECONDS)
     yield reader
     reader.close()
+
+
+class TestMemory:
+    """Readers hang in files of tenants, up to eight of each kind, so that what one takes counts many times."""
+
+    def test_reader_that_has_examined_a_library_has_less_than_9_5_mib_of_its_own(self, real: TenantReader) -> None:
+        """Pages of the interpreter's files are shared. It is 8.4 MiB with Python 3.11; with subprocess and OpenSSL it was 10."""
+        found = real.inspect_file(standin.build_dir() / "libcudart.so.12", LibraryKind.RUNTIME, ["cudaMalloc"])
+        assert isinstance(found, ExaminedLibrary)
+        found.close()
+        real.environment(os.getpid(), ["HOME"])
+        rollup = dict(
+            line.split(":", 1) for line in Path(f"/proc/{real.tgid}/smaps_rollup").read_text().splitlines()[1:]
+        )
+
+        assert int(rollup["Private_Dirty"].split()[0]) < 9.5 * 1024
+
+    def test_reader_imports_nothing_that_it_does_not_need(self) -> None:
+        """Each of these takes half a MiB or more in every reader."""
+        source = "import sys, exporter.host.reader_program; print(*sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", source], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+
+        assert not {"subprocess", "hashlib", "secrets", "random", "threading", "asyncio", "logging"} & set(
+            done.stdout.split()
+        )
 
 
 class TestRights:
@@ -164,6 +195,20 @@ class TestProcesses:
         process(tmp_path, 7, maps=b"1000-2000 r-xp 00000000 fe:00 26 /opt/libtorch.so\n")
 
         assert reader.files(7, [0x1010, 0x3000]) == {0x1010: "libtorch.so+0x10"}
+
+    def test_interpreters_of_a_process(self, reader: TenantReader, tmp_path: Path) -> None:
+        """The file is mapped at 0x1000, its code is at 0x401000, 0x100 from its beginning."""
+        runtime = Image([Sym("_PyRuntime", 0x601100, OBJECT)]).content()
+        mapping_process(tmp_path, 7, "/opt/train", runtime)
+
+        assert reader.interpreters_of(7) == ([MappedInterpreter("/opt/train", 0x201200, 0, 0)], True)
+
+    def test_asyncio_sections_of_a_process(self, reader: TenantReader, tmp_path: Path) -> None:
+        """Mapped as above."""
+        module = with_sections(Image([]).content(), {".AsyncioDebug": (2, 0x601100)})
+        mapping_process(tmp_path, 7, "/opt/_asyncio.so", module)
+
+        assert reader.asyncio_sections_of(7) == [0x201200]
 
     def test_rules_are_those_of_the_process(self, real: TenantReader) -> None:
         """At places all over its own code."""

@@ -8,6 +8,7 @@ import pytest
 
 from exporter.errors import MalformedElf, NotPossibleHere, ProcessGone
 from exporter.host.eh_frame import Rule
+from exporter.host.interpreters import MappedInterpreter
 from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.mappings import Mapping
 from exporter.host.reader_documents import (
@@ -16,6 +17,7 @@ from exporter.host.reader_documents import (
     document_of_library,
     error_of,
     examined_of,
+    interpreter_of,
     library_of,
     rule_of,
 )
@@ -89,6 +91,18 @@ class TestErrors:
         found = error_of(document_of_error(kind("process 7 ended", remedy="start it")))
 
         assert (type(found), str(found), found.remedy) == (kind, "process 7 ended", "start it")
+
+
+class TestInterpreter:
+    def test_interpreter_is_one(self) -> None:
+        assert interpreter_of(["/opt/a\nb", 1, 2, 0]) == MappedInterpreter("/opt/a\ufffdb", 1, 2, 0)
+
+    @pytest.mark.parametrize(
+        "document", [["/opt/a", 1, 2], [1, 1, 2, 0], ["/opt/a", -1, 2, 0], ["/opt/a", 1, 1 << 64, 0], "a"]
+    )
+    def test_another_form_is_refused(self, document: Any) -> None:
+        with pytest.raises(ValueError):  # noqa: PT011 - each has another message
+            interpreter_of(document)
 
 
 class TestRule:

@@ -47,7 +47,9 @@ class SlowReader(TenantReader):
         self.now = 0.0
         self.copies: list[tuple[int, bool]] = []
 
-    def environment(self, tgid: int, names: Collection[str], *, with_copy: bool = True) -> dict[str, str]:
+    def environment(
+        self, tgid: int, names: Collection[str], *, with_copy: bool = True, expected: Collection[str] = ()
+    ) -> dict[str, str]:
         self.now += 0.1
         self.copies.append((tgid, with_copy))
         return {}

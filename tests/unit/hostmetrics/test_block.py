@@ -6,6 +6,7 @@ from exporter import catalog
 from exporter.hostmetrics.block import PRUNE_NS, Block
 from exporter.kernel import abi
 from exporter.kernel.abi import DiskDirection
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.host_totals import TracedProcess
 from exporter.totals import Counts, HistogramTotal, Series
@@ -37,14 +38,14 @@ class _Scene:
     def __init__(self) -> None:
         self.maps = {"disks": FakeMap(), "disk_waits": FakeMap()}
         self.groups = _Groups()
-        self.block = Block(self.maps, self.groups, {"8:0": "sda"}.__getitem__, ttl_ns=60 * S)
+        self.block = Block(self.maps, self.groups, {"8:0": "sda"}.__getitem__, ttl_ns=60 * S, shares=Shares(self.maps))
 
     def disk(self, cgroup_id: int, *, size_bytes: int, errors: int = 0, queue_ns: int = 0, device_ns: int = 0) -> None:
         """One read; with durations if they are given, in slot 9 and slot 80."""
         slots = [0] * (2 * abi.HIST_SLOTS)
         if device_ns:
             slots[9] = slots[abi.HIST_SLOTS + 80] = 1
-        row = abi.DISK_ROW.pack(1, errors, size_bytes, queue_ns, device_ns, *slots)
+        row = abi.DISK_ROW.pack(0, 0, 1, errors, size_bytes, queue_ns, device_ns, *slots)
         self.maps["disks"].put(abi.DISK_KEY.pack(cgroup_id, SDA, DiskDirection.READ), row)
 
     def waited(self, process: int, device: int, waits: int, wait_ns: int) -> None:
@@ -105,7 +106,7 @@ class TestDisks:
         assert len(scene.maps["disks"].rows) == 1
 
     def test_without_maps_there_are_no_totals(self) -> None:
-        assert Block({}, _Groups(), str, ttl_ns=S).collect(S, [TRACED]) == {}
+        assert Block({}, _Groups(), str, ttl_ns=S, shares=Shares({})).collect(S, [TRACED]) == {}
 
 
 class TestWaits:

@@ -8,6 +8,7 @@ from mmap import PAGESIZE
 from exporter import catalog
 from exporter.catalog import Metric
 from exporter.hostmetrics.memory import Memory
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.host_totals import TotalsByIdentity
 from exporter.totals import HistogramTotal, Series, Total
@@ -57,7 +58,14 @@ def made(
 ) -> Memory:
     """A collector that reads these, else nothing."""
     tables = kernel.maps if kernel else {}
-    return Memory(tables, labels or FakeLabels(), groups or FakeCgroups(), swap or FakeSwap(is_there=False), TTL_NS)
+    return Memory(
+        tables,
+        labels or FakeLabels(),
+        groups or FakeCgroups(),
+        swap or FakeSwap(is_there=False),
+        TTL_NS,
+        shares=Shares(tables),
+    )
 
 
 def of(totals: TotalsByIdentity, metric: Metric, place: Identity = CONTAINER) -> Total | None:

@@ -16,6 +16,7 @@ from exporter.hostmetrics import network as collector
 from exporter.hostmetrics.network import LEAST_NS, MAX_INTERFACES, Network, SocketsRead, peer_class
 from exporter.kernel import abi
 from exporter.kernel.abi import IpFamily
+from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.series.host_totals import TracedProcess
 from exporter.totals import Total
@@ -59,7 +60,8 @@ class Node:
     now_ns: int = 0
 
     def __post_init__(self) -> None:
-        self.network = Network(self.labels, TTL_NS, self.table, self._sockets, self._interfaces)
+        self.shares = Shares({"retransmits": self.table})
+        self.network = Network(self.labels, TTL_NS, self.table, self._sockets, self._interfaces, shares=self.shares)
 
     def _sockets(self, _traced: Sequence[TracedProcess]) -> SocketsRead:
         if self.absent:
@@ -76,7 +78,7 @@ class Node:
     ) -> None:
         """Set the row of a cgroup."""
         key = abi.RETRANSMIT_KEY.pack(group, family, 0)
-        self.table.rows[key] = abi.RETRANSMIT_ROW.pack(segments, handshakes)
+        self.table.rows[key] = abi.RETRANSMIT_ROW.pack(0, 0, segments, handshakes)
 
     def collected(self, metric: Metric, place: Identity) -> dict[tuple[str, ...], Total]:
         """Labels -> total, of one metric and identity; a second later than the last time."""
@@ -301,7 +303,7 @@ class TestAbsence:
     def test_without_the_kernel_program_the_rest_is_exported(self) -> None:
         node = Node()
         node.links = [InterfaceCounts(2, "eth0", "", 1, 0, 0, 0)]
-        node.network = Network(node.labels, TTL_NS, None, node._sockets, node._interfaces)
+        node.network = Network(node.labels, TTL_NS, None, node._sockets, node._interfaces, shares=node.shares)
 
         assert node.collected(catalog.network.RETRANSMITS, CONTAINER) == {}
         assert node.collected(catalog.network.INTERFACE_DROPS, NODE)["eth0", "received"] == 1

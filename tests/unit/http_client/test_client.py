@@ -28,6 +28,7 @@ from tests.support.certificates import Certificates
 from tests.support.http_requests import (
     CLOSED_EARLY,
     JSON,
+    MAX_BYTES,
     PATIENCE_SECONDS,
     SHORT_SECONDS,
     SOON_SECONDS,
@@ -86,6 +87,47 @@ class TestRequest:
                     pass
 
             assert [request.connection for request in found.requests] == [1, 2]
+
+
+class TestConnection:
+    """Several requests over one connection."""
+
+    def test_requests_follow_each_other(self) -> None:
+        with (
+            receiver([answer(200, b"a" * 100_000), answer(404, b"no"), answer(200, b"")]) as found,
+            client_of(found.url).connected(Deadline.after(PATIENCE_SECONDS)) as connection,
+        ):
+            read = []
+            for number in range(3):
+                response = connection.request("POST", f"/{number}", JSON, b"{}")
+                read.append((response.status, len(response.read(MAX_BYTES))))
+
+            assert read == [(200, 100_000), (404, 2), (200, 0)]
+            assert [(one.path, one.connection) for one in found.requests] == [("/0", 1), ("/1", 1), ("/2", 1)]
+
+    @pytest.mark.parametrize(
+        "first",
+        [answer(200, b"{}", {"Connection": "close"}), raw(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}")],
+        ids=["HTTP/1.1", "HTTP/1.0"],
+    )
+    def test_server_may_close_after_a_response(self, first: Entry) -> None:
+        with (
+            receiver([first]) as found,
+            client_of(found.url).connected(Deadline.after(PATIENCE_SECONDS)) as connection,
+        ):
+            connection.request("POST", "/", JSON).read(MAX_BYTES)
+            with pytest.raises(ConnectionFailed, match="keeps no connection open"):
+                connection.request("POST", "/", JSON)
+
+    def test_response_that_was_not_read_to_its_end_is_the_last(self) -> None:
+        """What is left of it would be taken for the next one."""
+        with (
+            receiver([answer(200, b"a" * 100_000)]) as found,
+            client_of(found.url).connected(Deadline.after(PATIENCE_SECONDS)) as connection,
+        ):
+            connection.request("POST", "/", JSON).read_prefix(10)
+            with pytest.raises(ConnectionFailed):
+                connection.request("POST", "/", JSON)
 
 
 class TestResponse:

@@ -41,7 +41,7 @@ class TestFailureOf:
     @pytest.mark.parametrize(
         ("error", "kind", "message"),
         [
-            (untrusted(), TlsFailed, "certificate not trusted: self-signed certificate"),
+            (untrusted(), TlsFailed, "the server's certificate is not trusted: self-signed certificate"),
             (ssl.SSLEOFError(), ConnectionFailed, "connection closed before the response was complete"),
             (ssl.SSLZeroReturnError(), ConnectionFailed, "connection closed before the response was complete"),
             (wrong_version(), TlsFailed, "TLS handshake failed: WRONG_VERSION_NUMBER"),

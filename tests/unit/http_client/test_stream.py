@@ -13,6 +13,7 @@ from exporter.http_client.errors import DeadlineExceeded
 from exporter.http_client.stream import Stream, resolve
 from tests.support.http_requests import PATIENCE_SECONDS
 from tests.support.receiver import receiver
+from tests.support.threads import no_more_threads
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
 
@@ -41,6 +42,13 @@ class TestResolve:
         with pytest.raises(DeadlineExceeded, match=r"within 0\.05 s"):
             resolve("gpu7", 80, Deadline.after(0.05), getaddrinfo)
         is_over.set()
+
+    def test_without_a_thread_there_is_no_look_up(self) -> None:
+        def getaddrinfo(*_where: object, **_settings: object) -> list[tuple[Any, ...]]:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        with no_more_threads(), pytest.raises(OSError, match="no more threads can be started"):
+            resolve("gpu7", 80, Deadline.after(PATIENCE_SECONDS), getaddrinfo)
 
 
 class TestConnect:

@@ -21,4 +21,4 @@ class TestCapacity:
         assert capacity("cadence", 8192, 64 * GIBIBYTE) == capacity("processes", 8192, 64 * GIBIBYTE) == 16384
 
     def test_other_tables_are_as_declared(self) -> None:
-        assert capacity("arrivals", 16384, 2048 * GIBIBYTE) == 16384
+        assert capacity("disk_requests", 16384, 2048 * GIBIBYTE) == 16384

@@ -34,7 +34,7 @@ class TestDisks:
         """Time in the queue comes first, then time on the disk."""
         queue, device = [0] * SLOTS, [0] * SLOTS
         queue[3], device[5] = 7, 11
-        value = struct.pack(f"<5Q{2 * SLOTS}Q", 18, 1, 4096, 500, 900, *queue, *device)
+        value = struct.pack(f"<II5Q{2 * SLOTS}Q", 300, 0, 18, 1, 4096, 500, 900, *queue, *device)
         ((key, row),) = read_disks(table(struct.pack("<QII", 42, NVME, DiskDirection.WRITE), value)).items()
 
         assert key == DiskKey(42, NVME, DiskDirection.WRITE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.kernel import abi
 from exporter.kernel.memory_rows import forget_group, read_memory
+from exporter.kernel.share_rows import Shares
 from tests.support.tables import FakeTables
 
 MS = 1_000_000
@@ -53,7 +54,7 @@ def test_one_group_is_deleted() -> None:
     kernel = FakeTables()
     kernel.memory_group(7)
     kernel.memory_group(8)
-    forget_group(kernel.maps["memory_groups"], 7)
+    forget_group(Shares(kernel.maps), 7)
 
     assert [number for number, _ in read_memory(kernel.maps["memory_groups"])] == [8]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from exporter.kernel.progress_rows import ProgressKey, ProgressRow, read_progress
+from exporter.kernel.progress_rows import ProgressKey, ProgressRow, forget_arrivals, read_progress
 from exporter.kernel.tables import Tables
-from tests.support.tables import FakeTables
+from tests.support.tables import FakeMap, FakeTables
 
 
 class TestReading:
@@ -45,6 +45,15 @@ class TestForgetting:
 
         assert list(tables.read().progress) == [ProgressKey(2, 1)]
         assert len(kernel.maps["frontiers"].rows) == 1
+
+    def test_arrivals_that_an_ended_rank_began_are_deleted(self) -> None:
+        """Not those that another rank began, which lives on: hash 7 was begun by process 1, hash 8 by process 2."""
+        arrivals = FakeMap()
+        for number, begun_by in ((7, 1), (8, 2)):
+            arrivals.rows[struct.pack("<Q", number)] = struct.pack("<II", begun_by, 0)
+        forget_arrivals(arrivals, {1}, [7, 8, 9])
+
+        assert list(arrivals.rows) == [struct.pack("<Q", 8)]
 
     def test_streams_and_events_are_not_read_for_a_process_without_collectives(self) -> None:
         """Other processes may have tens of thousands."""

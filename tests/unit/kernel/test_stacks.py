@@ -23,10 +23,11 @@ def row(
 ) -> bytes:
     """A row as C lays it out. words: by their index over all windows."""
     head = struct.pack(
-        "=IIIIQQQQQQIIQQQ",
+        "=IIIHHQQQQQQIIQQQ",
         tid,
         4700,
         20,
+        1,
         1,
         12,
         10,
@@ -64,6 +65,7 @@ class TestRow:
             opened_ns=10,
             read_ns=12,
             is_running=True,
+            is_stopped=True,
             instruction=0x1000,
             stack_pointer=0x7000,
             frame_pointer=0x7020,

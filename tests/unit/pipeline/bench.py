@@ -11,8 +11,8 @@ from exporter.app.self_metrics import report_snapshot
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock, Moment
 from exporter.config.probes import LaunchMode
-from exporter.history.window import ProcessLabels, Switches, Window
-from exporter.history.windowing import ProcessTotals, WindowBuilder
+from exporter.history.window import Window
+from exporter.history.windowing import EndedProcess, ProcessTotals, WindowBuilder
 from exporter.hostmetrics import HostCollector
 from exporter.kernel.calibration import CallCost
 from exporter.kernel.tables import Tables
@@ -25,7 +25,6 @@ from exporter.pipeline.tick import Pipeline
 from exporter.pipeline.workload_tracking import WorkloadTracking
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.store import SeriesStore
-from exporter.totals import Series, Total
 from exporter.workloads.registry import WorkloadRegistry
 from tests.support.direct_reads import DirectReads
 from tests.support.records import at, own_sample, series_of
@@ -50,10 +49,8 @@ class Windows:
     def on_totals(self, totals: ProcessTotals) -> None:
         self.received.append(totals)
 
-    def on_process_end(
-        self, process: int, labels: ProcessLabels, totals: Mapping[Series, Total], switches: Switches
-    ) -> None:
-        self._builder.end_process(process, labels, totals, switches)
+    def on_process_end(self, ended: EndedProcess) -> None:
+        self._builder.end_process(ended)
 
     def windows(self) -> list[Window]:
         """Those of the last reading."""
@@ -99,10 +96,10 @@ class Bench:
             sampler=AdaptiveSampler(
                 CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01, launch_mode=LaunchMode.FULL
             ),
-            events=ChainEvents(self.processes, [self.events], self.scene.collector),
+            events=ChainEvents(self.processes, [self.events], [self.scene.collector]),
             own=self.own,
             clock=clock,
-            history=self.windows,
+            windows=self.windows,
         )
         self.snapshots = SnapshotBuilder(
             pipeline,
@@ -111,7 +108,7 @@ class Bench:
             clock,
             runs,
             host_collectors=host_collectors or {},
-            history=self.windows,
+            windows=self.windows,
             report=partial(report_snapshot, self.own, pipeline, dict),
         )
 

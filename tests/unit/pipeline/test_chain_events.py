@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from exporter.causes import Cause
-from exporter.chains.chain import Change, Transition
+from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainEvent, ChainProcess
+from exporter.chains.evidence import Evidence
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.pipeline.chain_events import ChainEvents
-from exporter.stacks.collector import Evidence
 from tests.support.chains import SECOND, a_chain
 from tests.unit.host.process_tree import process, stat_line
 
@@ -104,9 +106,20 @@ class TestEvidence:
     def test_sampled_stacks_are_an_event_of_their_chain(self, tmp_path: Path) -> None:
         found = Evidence(a_chain(), ChainProcess(RANK, 100, (777,)), ("thread 2 is at", "  0x1000"))
         received = Received()
-        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [received], Sampled([found]))
+        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [received], [Sampled([found])])
         events.evidence([a_chain()], [], lambda _chain: ChainProcess(RANK, 100, (777,)), NOW)
         (event,) = received.events
 
         assert (event.change, event.chain_id) == (Change.EVIDENCE, "1" * 32)
         assert event.evidence == ("thread 2 is at", "  0x1000")
+
+    @pytest.mark.parametrize(("open_now", "lost_share"), [([a_chain(lost_share=0.9)], 0.9), ([], 0.5)])
+    def test_chain_is_as_it_is_now(self, tmp_path: Path, open_now: list[Chain], lost_share: float) -> None:
+        """It was worse than half when the evidence came; one that is resolved by then is as it was."""
+        found = Evidence(a_chain(lost_share=0.5), ChainProcess(RANK, 100, ()), ("thread 2 is at",))
+        received = Received()
+        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [received], [Sampled([found])])
+        events.evidence(open_now, [], lambda _chain: ChainProcess(RANK, 100, ()), NOW)
+        (event,) = received.events
+
+        assert event.lost_share == lost_share

@@ -57,6 +57,12 @@ class TestChainLog:
             "commands": "taskset -acp 0-3 100; renice -n 19 -p 777",
         }
 
+    def test_lost_time_is_in_seconds(self, logged: Any) -> None:
+        """Since the chain began."""
+        _, _, fields = logged(an_event(lost_ns=1_234_000_000))
+
+        assert fields["lost_seconds"] == "1.23"
+
     def test_evidence_is_one_line(self, logged: Any) -> None:
         """Callers one behind the other; two threads, of which the second is in no function that is known."""
         lines = (

@@ -191,7 +191,7 @@ class TestMetrics:
 
     def test_chain_that_lost_nothing_to_a_cause_of_the_host_is_no_trace(self, bench: Bench) -> None:
         """There is no counter that it could be found by."""
-        bench.engine.open = [a_chain(cause=Cause.GPU)]
+        bench.engine.open = [a_chain(cause=Cause.GPU, lost_ns=5)]
 
         assert bench.detection.traces([1]) == {}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter import catalog
+from exporter.history.window import CommunicatorWindow
 from exporter.kernel.abi import ThreadState
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.readings import Accounts, Reading
@@ -225,7 +226,7 @@ class TestOwnMetrics:
 
 
 class TestWindows:
-    """What was read, by process, for the windows of the history."""
+    """What was read, by process, for windows."""
 
     def test_scrape_hands_over_what_it_has_read(self, bench: Bench) -> None:
         """With the identity of each process."""
@@ -239,7 +240,7 @@ class TestWindows:
     def test_without_scrapes_it_is_read_on_request(self, bench: Bench) -> None:
         """And no snapshot is made for it."""
         bench.tracking.tick([])
-        bench.snapshots.feed_history()
+        bench.snapshots.feed_windows()
 
         assert [one.calls for one in bench.windows.windows()[0].operations] == [2]
         assert bench.own_value("gpustall_exporter_series") is None
@@ -255,7 +256,7 @@ class TestWindows:
     def test_nothing_is_read_once_it_is_closed(self, bench: Bench) -> None:
         """The programs are gone."""
         bench.snapshots.close()
-        bench.snapshots.feed_history()
+        bench.snapshots.feed_windows()
 
         assert bench.windows.received == []
 
@@ -264,10 +265,35 @@ class TestWindows:
         bench.tracking.tick([])
         bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
         bench.tracking.tick([1])
-        bench.snapshots.feed_history()
+        bench.snapshots.feed_windows()
         (window,) = bench.windows.windows()
 
         assert (window.process, window.operations[0].calls) == (1, 3)
+
+    def test_process_that_destroyed_its_communicators_and_ended_has_them(self, bench: Bench) -> None:
+        """As jobs do at their end. The tick before saw them."""
+        bench.kernel.communicator(1, digest=0xABC, rank=3, ranks=16)
+        bench.kernel.progress(1, enqueued=12, completed=10, collectives=11)
+        bench.tracking.tick([])
+        bench.kernel.maps["communicators"].rows.clear()
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
+        bench.tracking.tick([1])
+        bench.snapshots.feed_windows()
+        (window,) = bench.windows.windows()
+
+        assert window.communicators == (CommunicatorWindow(0xABC, 3, 16, 11, None),)
+
+    def test_process_that_has_just_ended_has_its_communicators(self, bench: Bench) -> None:
+        """Its tick was the first one that saw them."""
+        bench.tracking.tick([])
+        bench.kernel.communicator(1, digest=0xABC, rank=3, ranks=16)
+        bench.kernel.progress(1, enqueued=12, completed=10, collectives=11)
+        bench.kernel.call(1, "cudaMalloc", durations_ns=[500])
+        bench.tracking.tick([1])
+        bench.snapshots.feed_windows()
+        (window,) = bench.windows.windows()
+
+        assert window.communicators == (CommunicatorWindow(0xABC, 3, 16, 11, None),)
 
 
 class TestHostCollectors:

@@ -56,6 +56,21 @@ class TestSpending:
 
         assert spending(Tables(kernel.maps), 1).capture_ns == 340
 
+    def test_kernels_are_those_launched_one_by_one_and_those_in_launched_graphs(self, kernel: FakeTables) -> None:
+        """20 and 300; what is launched into a graph is neither."""
+        kernel.feeding(1, kernels=20)
+        kernel.graphs(1, GraphRow(captures=1, kernels=300))
+
+        assert spending(Tables(kernel.maps), 1).kernels == 320
+
+    def test_bytes_are_those_copied_to_the_gpu(self, kernel: FakeTables) -> None:
+        """From any memory; what comes back is the job's output."""
+        kernel.copied(1, Copy.HOST_TO_DEVICE, HostMemory.PINNED, copies=1, copied_bytes=1_000, total_ns=1)
+        kernel.copied(1, Copy.HOST_TO_DEVICE, HostMemory.PAGEABLE, copies=1, copied_bytes=30, total_ns=1)
+        kernel.copied(1, Copy.DEVICE_TO_HOST, HostMemory.PINNED, copies=1, copied_bytes=2_000, total_ns=1)
+
+        assert spending(Tables(kernel.maps), 1).copied_bytes == 1_030
+
     def test_process_that_is_gone_has_spent_nothing(self, kernel: FakeTables) -> None:
         """It ended in between."""
         assert spending(Tables(kernel.maps), 2) == Spending()
@@ -73,8 +88,10 @@ class TestEffects:
             ("cudaGraphInstantiate", Effect.GRAPH),
             ("cudaStreamBeginCapture", Effect.GRAPH),
             ("cudaGraphLaunch", Effect.LAUNCH),
-            ("cudaMemcpyAsync", Effect.LAUNCH),
+            ("cudaMemcpyAsync", Effect.MEMCPY),
             ("cudaEventSynchronize", Effect.SYNC),
+            ("cudaEventQuery", Effect.SYNC),
+            ("cudaMemset", Effect.MEMCPY),
             ("ncclAllReduce", Effect.COLLECTIVE),
             ("cudaEventRecord", None),
         ],

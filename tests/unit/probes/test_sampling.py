@@ -58,6 +58,13 @@ class TestCost:
 
         assert spent(row, COST) == (53_500.0, 148_000.0)
 
+    def test_cost_so_far_is_known_once_the_process_was_seen(self, watched: Watched) -> None:
+        """1,000 timed launches in each of two seconds: 4 ms. The mean over a window is another figure."""
+        before = watched.sampler.spent_ns()
+        watched.step(seconds=2, timed=1000)
+
+        assert (before, watched.sampler.spent_ns()) == ({}, {1: 4_000_000})
+
     def test_ratio_is_of_the_last_ten_seconds(self, watched: Watched) -> None:
         """4,000 calls of 2 us a second for a minute, then half as many for five seconds: 0.6 % are left of 0.8 %."""
         watched.step(seconds=60, timed=4_000)

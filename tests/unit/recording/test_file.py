@@ -18,12 +18,13 @@ from exporter.recording import file as recording_file
 from exporter.recording.codec import Tick
 from exporter.recording.file import RecordedProcess, Recording, read, write
 from tests.support.chains import SECOND, a_chain
+from tests.support.history import a_call_site
 
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 RANK = Identity(node="gpu7", rank="3")
 TICK = Tick(5, {"blame": {b"\0\0\0\1": b"\x01"}}, is_whole=True)
 EVENT = ChainEvent.from_transition(Transition(Change.OPENED, a_chain()), RANK, ProcessContext(100), NOW)
-PROCESSES = {7: RecordedProcess(RANK, 100, "/docker/abc", "0-3"), 8: RecordedProcess(None, 0)}
+PROCESSES = {7: RecordedProcess(RANK, 100, "/docker/abc", "0-3", (a_call_site(),)), 8: RecordedProcess(None, 0)}
 
 
 def a_recording(*compressed: bytes) -> Recording:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from exporter.errors import BadInput
-from exporter.scrape.http_get import ScrapeFailed, ScrapeTarget, fetch, parse_target
+from exporter.scrape.http_get import DOCUMENT, NotFound, ScrapeFailed, ScrapeTarget, fetch, parse_target
 from tests.support.metrics_page import PROTOBUF, page, responds
 from tests.support.receiver import refused
 
@@ -56,6 +56,21 @@ class TestParseTarget:
         assert refusal.value.one_line().endswith("such as http://gpu7:10478/metrics")
 
 
+class TestBeside:
+    @pytest.mark.parametrize(
+        ("text", "url"),
+        [
+            ("gpu7:10478", "http://gpu7:10478/call-sites"),
+            ("https://proxy/gpu7/metrics?token=b7c2", "https://proxy/gpu7/call-sites?token=b7c2"),
+        ],
+    )
+    def test_page_beside_the_metrics_has_the_same_folder_and_query(self, text: str, url: str) -> None:
+        """The query may hold a token, which is not shown."""
+        found = parse_target(text).beside("call-sites")
+
+        assert (found.url, found.shown) == (url, url.partition("?")[0])
+
+
 class TestFetch:
     """One response."""
 
@@ -94,6 +109,26 @@ class TestFetch:
             response = fetch(parse_target(found.base))
 
         assert before_ns <= response.at.unix_ns <= time.time_ns()
+
+
+class TestDocument:
+    def test_document_is_fetched(self) -> None:
+        with page({"/call-sites": responds(b"{}", "application/json")}) as found:
+            response = fetch(parse_target(found.base).beside("call-sites"), wanted=DOCUMENT)
+
+        assert (response.body, found.requests[0]["Accept"]) == (b"{}", "application/json")
+
+    def test_page_that_is_not_there_has_an_error_of_its_own(self) -> None:
+        """As of an exporter of an older version."""
+        with page({}) as found, pytest.raises(NotFound, match="status 404"):
+            fetch(parse_target(found.base).beside("call-sites"), wanted=DOCUMENT)
+
+    def test_other_format_is_refused(self) -> None:
+        with (
+            page({"/call-sites": responds(b"x", PROTOBUF)}) as found,
+            pytest.raises(ScrapeFailed, match="not a JSON document"),
+        ):
+            fetch(parse_target(found.base).beside("call-sites"), wanted=DOCUMENT)
 
 
 class TestFailure:

@@ -41,6 +41,13 @@ class TestLost:
 
         assert only_workload(now, before).lost == (CauseLoss("cpu_contention", 0.375), CauseLoss("lock", 0.0625))
 
+    def test_no_more_than_all_time_is_lost(self) -> None:
+        """2.5 s in the 2 s between two scrapes, since the exporter was late to read its counters for the second."""
+        before, now = lost_at(100, {"lock": 7.0, "irq": 3.0}), lost_at(102, {"lock": 9.0, "irq": 3.5})
+        found = only_workload(now, before)
+
+        assert (found.lost, found.lost_share) == ((CauseLoss("lock", 0.8), CauseLoss("irq", 0.2)), 1.0)
+
     def test_cause_without_an_increase_is_left_out(self) -> None:
         before, now = lost_at(100, {"lock": 7.0, "irq": 1.0}), lost_at(102, {"lock": 7.0, "irq": 1.5})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.kernel.abi import OPERATION_NONE
 from exporter.stacks.format import format_stack, format_without_names
 from exporter.stacks.unwinding import Backtrace
-from tests.support.stacks import a_stack
+from tests.support.stacks import a_stack, frames
 
 NAMES = {0x1000: "read+0xd (libc.so.6)", 0x2000: "inner+0x9 (stuck)", 0x3000: "outer+0x9 (stuck)"}
 
@@ -13,7 +13,7 @@ NAMES = {0x1000: "read+0xd (libc.so.6)", 0x2000: "inner+0x9 (stuck)", 0x3000: "o
 class TestFormat:
     def test_callers_come_first_and_then_the_innermost_functions(self) -> None:
         """An address without a name is a number."""
-        assert format_stack(a_stack(), Backtrace((0x1500,), (0x2000, 0x3000)), NAMES) == (
+        assert format_stack(a_stack(), Backtrace(frames(0x1500), frames(0x2000, 0x3000)), NAMES) == (
             "thread 4711 (pt_main_thread) has been in cudaStreamSynchronize for 2.3 s, called by",
             "  inner+0x9 (stuck)",
             "  outer+0x9 (stuck)",
@@ -30,19 +30,19 @@ class TestFormat:
 
     def test_thread_outside_of_calls_is_one_list(self) -> None:
         """As of a rank that does not join a collective."""
-        assert format_stack(a_stack(operation=OPERATION_NONE, call_slot=0), Backtrace((0x2000,), ()), NAMES) == (
+        assert format_stack(a_stack(operation=OPERATION_NONE, call_slot=0), Backtrace(frames(0x2000), ()), NAMES) == (
             "thread 4711 (pt_main_thread) has been in no traced call for 2.3 s; it is at",
             "  read+0xd (libc.so.6)",
             "  inner+0x9 (stuck)",
         )
 
     def test_thread_on_a_cpu_shows_its_last_entry_into_the_kernel(self) -> None:
-        lines = format_stack(a_stack(is_running=True), Backtrace((), (0x2000,)), NAMES)
+        lines = format_stack(a_stack(is_running=True), Backtrace((), frames(0x2000)), NAMES)
 
         assert lines[2] == "inside cudaStreamSynchronize it runs on a CPU, and last entered the kernel at"
 
     def test_list_is_truncated_after_24_frames(self) -> None:
-        lines = format_stack(a_stack(), Backtrace((), tuple(range(0x9000, 0x9000 + 30))), NAMES)
+        lines = format_stack(a_stack(), Backtrace((), frames(*range(0x9000, 0x9000 + 30))), NAMES)
 
         assert (lines[24], lines[25]) == ("  0x9017", "  and 6 more")
 

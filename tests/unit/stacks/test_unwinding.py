@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from exporter.host.eh_frame import OUTERMOST, RBP, RSP, Rule
 from exporter.kernel.abi import OPERATION_NONE
+from exporter.kernel.stacks import Frame
 from exporter.stacks.unwinding import FRAMES_MAX, Backtrace, unwind
 from tests.support.stacks import a_stack
 
@@ -11,9 +14,17 @@ from tests.support.stacks import a_stack
 NO_FRAME = Rule(RSP, 8, None)
 
 
-def backtrace(rules: dict[int, Rule | None], **stack: object) -> Backtrace:
+class Addresses(NamedTuple):
+    """The addresses of a Backtrace."""
+
+    within: tuple[int, ...]
+    callers: tuple[int, ...]
+
+
+def backtrace(rules: dict[int, Rule | None], **stack: object) -> Addresses:
     """rules: by the thousand of an address; a function without one is the outermost."""
-    return unwind(a_stack(**stack), lambda address: rules.get(address >> 12, OUTERMOST))
+    found = unwind(a_stack(**stack), lambda address: rules.get(address >> 12, OUTERMOST))
+    return Addresses(*(tuple(frame.address for frame in frames) for frames in found))
 
 
 class TestRules:
@@ -22,7 +33,7 @@ class TestRules:
         memory = {0x7018: 0x2005, 0x7020: 0x3005}
         rules = {1: Rule(RSP, 0x20, None), 2: NO_FRAME}
 
-        assert backtrace(rules, memory=memory, operation=OPERATION_NONE, call_slot=0) == Backtrace((0x2005, 0x3005), ())
+        assert backtrace(rules, memory=memory, operation=OPERATION_NONE, call_slot=0) == Addresses((0x2005, 0x3005), ())
 
     def test_saved_frame_pointer_is_that_of_the_caller(self) -> None:
         """0x1000 has pushed it at the end of its frame - 16; 0x2000 measures from it."""
@@ -70,7 +81,7 @@ class TestWithoutRules:
 
     def test_frame_pointer_outside_the_stack_ends_it(self) -> None:
         """As in a program that uses the register for data."""
-        assert backtrace({1: None}, frame_pointer=0x123456, operation=OPERATION_NONE, call_slot=0) == Backtrace((), ())
+        assert backtrace({1: None}, frame_pointer=0x123456, operation=OPERATION_NONE, call_slot=0) == Addresses((), ())
 
 
 class TestOpenCall:
@@ -79,27 +90,37 @@ class TestOpenCall:
         memory = {0x7000: 0x2005, 0x7100: 0x3005, 0x7108: 0x4005}
         rules = {1: NO_FRAME, 2: Rule(RSP, 0x100, None), 3: NO_FRAME}
 
-        assert backtrace(rules, memory=memory) == Backtrace((0x2005,), (0x3005, 0x4005))
+        assert backtrace(rules, memory=memory) == Addresses((0x2005,), (0x3005, 0x4005))
+
+    def test_frame_has_the_place_of_its_return_address(self) -> None:
+        """That of the first caller is the entry of the call."""
+        memory = {0x7000: 0x2005, 0x7100: 0x3005}
+        found = unwind(
+            a_stack(memory=memory),
+            lambda address: {1: NO_FRAME, 2: Rule(RSP, 0x100, None)}.get(address >> 12, OUTERMOST),
+        )
+
+        assert found == Backtrace((Frame(0x7000, 0x2005),), (Frame(0x7100, 0x3005),))
 
     def test_unwinding_that_stops_continues_at_the_entry_of_the_call(self) -> None:
         """Nothing is known of the innermost function; the caller has pushed its frame pointer."""
         memory = {0x70F8: 0x7140, 0x7100: 0x3005, 0x7148: 0x4005}
 
-        assert backtrace({3: Rule(RBP, 16, -16)}, memory=memory) == Backtrace((), (0x3005, 0x4005))
+        assert backtrace({3: Rule(RBP, 16, -16)}, memory=memory) == Addresses((), (0x3005, 0x4005))
 
     def test_first_caller_is_known_without_any_rule(self) -> None:
-        assert backtrace({}, memory={0x7100: 0x3005}) == Backtrace((), (0x3005,))
+        assert backtrace({}, memory={0x7100: 0x3005}) == Addresses((), (0x3005,))
 
     def test_frame_that_skips_the_entry_of_the_call_is_not_used(self) -> None:
         """It does not belong to a caller."""
         memory = {0x7000: 0x2005, 0x7100: 0x3005, 0x7200: 0x4005}
         rules = {1: NO_FRAME, 2: Rule(RSP, 0x200, None)}
 
-        assert backtrace(rules, memory=memory) == Backtrace((0x2005,), (0x3005,))
+        assert backtrace(rules, memory=memory) == Addresses((0x2005,), (0x3005,))
 
     def test_without_the_entry_of_the_call_there_are_no_callers(self) -> None:
         """Its return address could not be read."""
-        assert backtrace({1: NO_FRAME}, memory={0x7000: 0x2005}) == Backtrace((0x2005,), ())
+        assert backtrace({1: NO_FRAME}, memory={0x7000: 0x2005}) == Addresses((0x2005,), ())
 
 
 class TestBounds:

@@ -27,6 +27,7 @@ PRINTING = pytest.mark.parametrize(
         ("check", "--format=json", "--web.listen-address=127.0.0.1:0"),
         ("demo", "hang", "--replay"),
         ("explain", RECORDING),
+        ("export", "--format=chrome", RECORDING),
         RATES,
     ],
     ids=" ".join,

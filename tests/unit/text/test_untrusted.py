@@ -90,6 +90,15 @@ class TestValues:
         with pytest.raises(Untrusted):
             untrusted.number(value)
 
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -0.5, 1e19, 10**400, "1", None, True])
+    def test_what_is_no_amount(self, value: Any) -> None:
+        """Among amounts."""
+        with pytest.raises(Untrusted, match="want numbers from 0 on"):
+            untrusted.amounts((1, value, 0.5))
+
+    def test_amounts_are_numbers(self) -> None:
+        assert untrusted.amounts((1, 0.5, 0, 1e18)) == [1.0, 0.5, 0.0, 1e18]
+
     @pytest.mark.parametrize("value", [[-1], [1, True], [1.0], ["1"], [1 << 64], [[1]], [1] * 5, "123", {1: 2}])
     def test_what_are_no_counts(self, value: Any) -> None:
         with pytest.raises(Untrusted):

@@ -12,7 +12,7 @@ import pytest
 
 from exporter.model import Identity
 from exporter.scrape.http_get import ScrapeFailed
-from exporter.scrape.view import View
+from exporter.scrape.view import SlowLine, View
 from exporter.top.plain import JsonWriter, TextWriter, document, print_tables
 from exporter.top.screen import Screen
 from tests.support.views import CHAIN, JOB, LAUNCH, SLOW
@@ -129,7 +129,13 @@ class TestDocument:
         view = View(
             7.0,
             2.0,
-            (replace(SLOW, operations=(LAUNCH._replace(quantiles_seconds=(1.0, 2.0, float("inf"))),)),),
+            (
+                replace(
+                    SLOW,
+                    operations=(LAUNCH._replace(quantiles_seconds=(1.0, 2.0, float("inf"))),),
+                    slow_lines=(SlowLine("cudaLaunchKernel", "step (train.py:142)", 18.0, 0.36, 0.01),),
+                ),
+            ),
             (CHAIN,),
         )
         identity = {"node": "gpu7", "rank": "0", "container": "", "namespace": "", "pod": ""}
@@ -138,6 +144,7 @@ class TestDocument:
             "at_unix_seconds": 7.0,
             "window_seconds": 2.0,
             "notes": [],
+            "failed_nodes": [],
             "chains": [
                 {
                     "identity": identity,
@@ -171,6 +178,16 @@ class TestDocument:
                             "busy_share": 0.0003,
                             "quantiles_seconds": {"p50": 1.0, "p95": 2.0, "p99": None},
                             "errors_per_second": 0.0,
+                        }
+                    ],
+                    "slow_lines": [
+                        {
+                            "operation": "cudaLaunchKernel",
+                            "line": "step (train.py:142)",
+                            "calls_per_second": 18.0,
+                            "busy_share": 0.36,
+                            "slow_from_seconds": 0.01,
+                            "mean_seconds": 0.02,
                         }
                     ],
                 }

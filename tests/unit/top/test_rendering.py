@@ -8,7 +8,7 @@ import pytest
 
 from exporter.chains.chain import Severity
 from exporter.model import Identity
-from exporter.scrape.view import OpenChain, View, Workload
+from exporter.scrape.view import FailedNode, OpenChain, View, Workload
 from exporter.top.layout import Style, StyledText, text_of
 from exporter.top.rendering import ScrapeStatus, lines_of, plain_lines_of
 from exporter.top.screen import Screen
@@ -160,6 +160,25 @@ class TestMessages:
     def test_notes_stand_below_the_title(self) -> None:
         """A line each."""
         assert screen_of(replace(JOB, notes=("one", "two")), (60, 12))[1:3] == ["one", "two"]
+
+    def test_nodes_that_failed_stand_below_the_title(self) -> None:
+        failed = FailedNode("gpu7", "too_slow", "no complete answer within 10 s")
+
+        assert screen_of(replace(JOB, failed_nodes=(failed,)), (60, 12))[1] == (
+            "gpu7: too slow: no complete answer within 10 s"
+        )
+
+    def test_many_messages_leave_room_for_the_table(self) -> None:
+        """A quarter of 12 lines."""
+        failed = tuple(FailedNode(f"gpu{number}", "unreachable", "connection refused") for number in range(200))
+        lines = screen_of(replace(JOB, failed_nodes=failed), (60, 12))
+
+        assert lines[1:4] == [
+            "gpu0: unreachable: connection refused",
+            "gpu1: unreachable: connection refused",
+            "and 198 more messages",
+        ]
+        assert any(line.startswith("RANK") for line in lines)
 
     def test_filter_without_a_match_is_displayed(self) -> None:
         """Beside the empty table; the title has the filter."""

@@ -30,10 +30,10 @@ class Bench:
     def add(self, process: int, owner: Owner, uid: int = 1000, group: int = 77) -> None:
         self.places.add(process, owner, ProcessShare(0, uid, group, 1 << 63 | uid, NONE))
 
-    def refuse(self, place: int, **rows: int) -> None:
-        """What the kernel has refused to an owner so far."""
+    def refuse(self, place: int, user: int = 0, **rows: int) -> None:
+        """What the kernel has refused to an owner so far. user: who made the control group."""
         refused = (rows.get(name, 0) for name in TABLES)
-        self.owners.put(abi.NUMBER.pack(place), abi.OWNER_ROW.pack(*NONE, *refused))
+        self.owners.put(abi.NUMBER.pack(place), abi.OWNER_ROW.pack(*NONE, *refused, user, 0))
 
 
 class TestPlaces:
@@ -82,9 +82,12 @@ class TestPlaces:
         bench.places.remove(0)
         bench.add(10_000, USER)
 
-        assert bench.requests[-1] == (ShareRequest.OWNER, 10_000, FIRST)
+        assert bench.requests[-3:] == [
+            (ShareRequest.CLEAR, FIRST),
+            (ShareRequest.OWNER, 9999, FIRST),
+            (ShareRequest.OWNER, 10_000, FIRST),
+        ]
         assert bench.refused.sums() == {("errors", "c0"): 3}
-        assert bench.owners.rows[abi.NUMBER.pack(FIRST)] == bytes(abi.OWNER_ROW.size)
 
     def test_owner_that_found_no_place_gets_the_next_free_one(self) -> None:
         """With all of its processes; the kernel's place for newcomers is shared."""
@@ -97,7 +100,12 @@ class TestPlaces:
         bench.places.remove(3)
         bench.places.remove(7)
 
-        assert bench.requests[-2:] == [(ShareRequest.OWNER, 9998, FIRST + 3), (ShareRequest.OWNER, 9999, FIRST + 7)]
+        assert bench.requests[-4:] == [
+            (ShareRequest.CLEAR, FIRST + 3),
+            (ShareRequest.OWNER, 9998, FIRST + 3),
+            (ShareRequest.CLEAR, FIRST + 7),
+            (ShareRequest.OWNER, 9999, FIRST + 7),
+        ]
 
 
 class TestRefused:
@@ -119,3 +127,11 @@ class TestRefused:
         bench.places.count_refusals()
 
         assert bench.refused.sums() == {("processes", "unnamed"): 4}
+
+    def test_owner_of_control_groups_without_traced_processes_is_the_user_who_made_them(self) -> None:
+        """There is no process to ask."""
+        bench = Bench()
+        bench.refuse(17, user=1001, disks=4, errors=1)
+        bench.places.count_refusals()
+
+        assert bench.refused.sums() == {("disks", "uid 1001"): 4, ("errors", "unnamed"): 1}

@@ -19,6 +19,7 @@ class TestEnvironment:
             ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE"),
             ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
             ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
+            ("MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_SIZE"),
             ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
             ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_SIZE"),
             ("FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE"),
@@ -43,6 +44,21 @@ class TestEnvironment:
         environment = {"PMIX_RANK": "11", "SLURM_PROCID": "11", **STEP}
 
         assert rank_from_environment(environment) == Rank("11", "3", "16", source="PMIX_RANK")
+
+    @pytest.mark.parametrize("rank", ["0", "5"])
+    def test_rank_of_several_comes_before_rank_0_of_1(self, rank: str) -> None:
+        """mpirun -n 8 in a pod of one replica, whose variables all ranks inherit."""
+        environment = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        of_mpi = {"PMI_RANK": rank, "PMI_SIZE": "8", "MPI_LOCALRANKID": rank}
+
+        assert rank_from_environment(environment) == Rank("0", "0", "1", source="RANK")
+        assert rank_from_environment(environment | of_mpi) == Rank(rank, rank, "8", source="PMI_RANK")
+
+    def test_rank_0_of_1_comes_before_a_rank_without_a_size(self) -> None:
+        """Open MPI sets both."""
+        environment = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", "PMIX_RANK": "0"}
+
+        assert rank_from_environment(environment) == Rank("0", "", "1", source="OMPI_COMM_WORLD_RANK")
 
     @pytest.mark.parametrize(
         "value", ["", " 3", "3 ", "+3", "-1", "3.0", "0x3", "1_0", "\u0663", "10000001", "0" * 9, "nan", "3\n"]

@@ -23,7 +23,7 @@ class TestOwners:
         table = FakeMap()
         for number, uid in enumerate((65534, 65534, 65534, 0)):
             process(proc, 100 + number, environ=b"RANK=%d\0" % (number % 3), cgroup=b"0::/\n")
-            table.put(NUMBER.pack(number), PROCESS_SHARE.pack(0, uid, 1, 0, *(0,) * 16))
+            table.put(NUMBER.pack(number), PROCESS_SHARE.pack(0, uid, 1, 0, *(0,) * 20))
         registry = WorkloadRegistry(
             Processes(proc), DirectReads(Processes(proc)), "gpu7", most, shares=Shares({"process_shares": table})
         )

@@ -105,3 +105,18 @@ httpGet:
 {{ toYaml . }}
 {{- end }}
 {{- end }}
+
+{{- /* `serve` has pods of its own, which nothing of the exporter selects. Its names have room below 63 characters. */}}
+{{- define "gpu-stall-exporter.serveName" -}}
+{{ include "gpu-stall-exporter.fullname" . }}-serve
+{{- end }}
+
+{{- define "gpu-stall-exporter.serveSelector" -}}
+app.kubernetes.io/name: {{ printf "%s-serve" (include "gpu-stall-exporter.name" . | trunc 57 | trimAll "-") | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* In: as of gpu-stall-exporter.labels. */}}
+{{- define "gpu-stall-exporter.serveLabels" -}}
+{{- merge (include "gpu-stall-exporter.serveSelector" (first .) | fromYaml) (include "gpu-stall-exporter.labels" . | fromYaml) | toYaml }}
+{{- end }}

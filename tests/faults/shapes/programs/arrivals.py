@@ -24,6 +24,10 @@ class Arrivals:
         self._poll.register(reading, select.POLLIN)
         self._rest = b""
 
+    def fileno(self) -> int:
+        """For an event loop: readable when there is a request."""
+        return self._pipe
+
     def take(self, *, waits: bool) -> list[int]:
         """New requests. waits: until there is one."""
         if not self._poll.poll(None if waits else 0):

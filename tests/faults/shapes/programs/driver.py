@@ -12,18 +12,18 @@ _NON_BLOCKING = 1
 
 
 class Driver:
-    """Device 0, with what faults from inside use of gpu.Gpu, under the same names. Addresses are integers."""
+    """A device, with what faults from inside use of gpu.Gpu, under the same names. Addresses are integers."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: int = 0) -> None:
         self.library = ctypes.CDLL("libcuda.so.1")
         self.scale = self.batch = 1.0
         self.busy_ns = 0
         self.library.standin_set_slowdown.argtypes = (ctypes.c_double,)
         self.library.standin_set_delay.argtypes = (ctypes.c_char_p, ctypes.c_int64)
         self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxSetFlags_v2", 0, BLOCK)
+        self.call("cuDevicePrimaryCtxSetFlags_v2", device, BLOCK)
         context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.call("cuCtxSetCurrent", context)
         self.kernel = self.function(self.module())
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-SPIN, BLOCK = 1, 4  # cudaDeviceScheduleSpin, cudaDeviceScheduleBlockingSync
+SPIN, YIELD, BLOCK = 1, 2, 4  # cudaDeviceScheduleSpin, cudaDeviceScheduleYield, cudaDeviceScheduleBlockingSync
 TO_DEVICE, TO_HOST = 1, 2
 _CAPTURE_THREAD_LOCAL = 1
+NOT_READY = 600
 
 LARGEST_BATCH = 4  # for how many times the usual batch there is memory
 
@@ -106,6 +107,16 @@ class Gpu:
         """A new event."""
         return self._made("cudaEventCreateWithFlags", 2)
 
+    def timing_event(self) -> ctypes.c_void_p:
+        """A new event that has a time."""
+        return self._made("cudaEventCreate")
+
+    def elapsed_seconds(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        """Between two timing events, which both have passed."""
+        milliseconds = ctypes.c_float()
+        self.call("cudaEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        return milliseconds.value / 1000
+
     def _made(self, function: str, *arguments: object) -> ctypes.c_void_p:
         made = ctypes.c_void_p()
         self.call(function, ctypes.byref(made), *arguments)
@@ -118,6 +129,13 @@ class Gpu:
     def wait_event(self, event: ctypes.c_void_p, stream: ctypes.c_void_p | None = None) -> None:
         """Later work of the stream begins after the event."""
         self.call("cudaStreamWaitEvent", stream, event, 0)
+
+    def is_done(self, event: ctypes.c_void_p) -> bool:
+        """Whether the work that the event stands for is over."""
+        code = self.runtime.cudaEventQuery(event)
+        if code not in (0, NOT_READY):
+            raise CudaError(f"cudaEventQuery: {code}")
+        return code == 0
 
     def synchronize(self, stream: ctypes.c_void_p | None = None) -> None:
         """Wait for the work of a stream."""

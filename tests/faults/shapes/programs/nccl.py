@@ -1,6 +1,8 @@
 """NCCL as a Python program uses it: the entry points of libnccl.so.2, called through ctypes."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _FLOAT32, _SUM = 7, 0
 
@@ -49,3 +51,22 @@ class Communicator:
     def reduce_scatter(self, buffer: ctypes.c_void_p, count: int, stream: ctypes.c_void_p) -> None:
         """A part of the sum. count: of one part."""
         self._call("ncclReduceScatter", buffer, buffer, ctypes.c_size_t(count), _FLOAT32, _SUM, self._comm, stream)
+
+    def all_to_all(self, buffer: ctypes.c_void_p, count: int, stream: ctypes.c_void_p | None) -> None:
+        """A part for each rank, and one from each. count: of one part."""
+        self._call("ncclAlltoAll", buffer, buffer, ctypes.c_size_t(count), _FLOAT32, self._comm, stream)
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """What the block enqueues starts together."""
+        self._call("ncclGroupStart")
+        yield
+        self._call("ncclGroupEnd")
+
+    def send(self, buffer: ctypes.c_void_p, count: int, peer: int, stream: ctypes.c_void_p | None) -> None:
+        """To one other rank."""
+        self._call("ncclSend", buffer, ctypes.c_size_t(count), _FLOAT32, peer, self._comm, stream)
+
+    def receive(self, buffer: ctypes.c_void_p, count: int, peer: int, stream: ctypes.c_void_p | None) -> None:
+        """From one other rank."""
+        self._call("ncclRecv", buffer, ctypes.c_size_t(count), _FLOAT32, peer, self._comm, stream)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _RECENT_STEPS = 31
+_USUAL_BYTES = 8
 
 
 def die_with_parent() -> None:
@@ -51,6 +52,21 @@ def end_as_usual() -> None:
     die_with_parent()
 
 
+class Usual:
+    """The usual length of a step, for processes that the job starts and does not fork. file: Steps.usual_file of the job."""
+
+    def __init__(self, file: str) -> None:
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.seed = int(os.environ.get("SEED", "1"))
+        with open(file, "rb") as opened:  # noqa: PTH123 - mapped
+            self._usual = mmap.mmap(opened.fileno(), _USUAL_BYTES, prot=mmap.PROT_READ)
+
+    @property
+    def usual_seconds(self) -> float:
+        """As that of Steps."""
+        return float(struct.unpack("d", self._usual[:])[0])
+
+
 class Steps:
     """Iterate over it: each pass is a step, which is logged when the next one begins. Threads may share it through add().
 
@@ -66,7 +82,10 @@ class Steps:
         self.number = 0
         self._log = os.open(os.environ["STEP_LOG"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._recent: deque[int] = deque(maxlen=_RECENT_STEPS)
-        self._usual = mmap.mmap(-1, 8)  # shared with processes forked from this one
+        memory = os.memfd_create("usual")
+        os.truncate(memory, _USUAL_BYTES)
+        self._usual = mmap.mmap(memory, _USUAL_BYTES)  # shared with processes forked from this one
+        self.usual_file = f"/proc/{os.getpid()}/fd/{memory}"
         self._lock = threading.Lock()
         self._start_ns = 0
         if "LAUNCHER" in os.environ:

@@ -18,9 +18,10 @@ BUCKET_FLOATS = 2 << 20
 BARRIER_EVERY = 100
 
 
-def communicator(steps: Steps) -> nccl.Communicator:
-    """Rank 0 makes the name, gloo spreads it."""
-    control.init_process_group("gloo", f"file://{os.environ['RENDEZVOUS']}", rank=steps.rank, world_size=steps.world)
+def communicator(steps: Steps, method: str = "") -> nccl.Communicator:
+    """Rank 0 makes the name, gloo spreads it. method: how ranks find each other, by a file as ranks.py makes it."""
+    method = method or f"file://{os.environ['RENDEZVOUS']}"
+    control.init_process_group("gloo", method, rank=steps.rank, world_size=steps.world)
     name = [nccl.unique_id() if steps.rank == 0 else b""]
     control.broadcast_object_list(name)
     return nccl.Communicator(name[0], steps.world, steps.rank)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import busy
 from inside import WORKERS, read_fault
-from steps import Steps
+from steps import Steps, Usual
 
 _FILE_BYTES = 32 << 20
 _READ_BYTES = 256 << 10
@@ -17,7 +17,7 @@ _READ_BYTES = 256 << 10
 class Disturbance:
     """A worker's faults. workers: how many make batches at the same time; 0: each batch is waited for from its request on."""
 
-    def __init__(self, steps: Steps, workers: int = 0) -> None:
+    def __init__(self, steps: Steps | Usual, workers: int = 0) -> None:
         self._steps = steps
         self._workers = workers
         self._random = random.Random(steps.seed)

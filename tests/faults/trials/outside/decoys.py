@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from tests.faults.injectors import NotPossible, memory
+from tests.faults.injectors import NotPossible, cgroups, memory
 from tests.faults.injectors.quota import quota
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import Bring, OutsideFault
 from tests.faults.trials.job import TrialJob
 from tests.faults.trials.outside.limits import by_turns
-from tests.faults.trials.outside.neighbour import program, scratch, weighted
+from tests.faults.trials.outside.neighbour import GROUP, program, scratch, weighted
 
 LEAST_WEIGHT = 0.002
 HARDLY = "0.00005"
@@ -26,10 +26,17 @@ NAMES_A_SECOND = 200 / 60
 THREADS, CONNECTIONS = 500, 300
 SPARE_BYTES = 4 << 30
 PACKETS_EACH, PACKET_SECONDS = 5, 0.01
+LITTLE_PERCENT, LITTLE_BYTES = 3, 48 << 20
+PAUSE_SECONDS = 0.5
 
 SLEEPERS = f"import threading\nfor _ in range({THREADS}): threading.Thread(target=threading.Event().wait).start()"
 FEW_MIB = "for n in range(10**9):\n file.seek(n % 64 << 20)\n file.write(bytes(1 << 20))\n time.sleep(0.2)"
 BURSTS = "while True:\n end = time.monotonic() + 0.02\n while time.monotonic() < end: pass\n time.sleep(2)"
+TICKS = "import time\nwhile True: time.sleep(0.01)"
+ROTATE = "seq 4000000 >log; while :; do gzip --keep --force log; sleep 1; done"
+BACK_UP = "while :; do ionice -c 3 tar -C /usr/share -c . 2>/dev/null | zstd -q -3 >/dev/null; done"
+INVENTORY = "while :; do ps aux; df; cat /proc/meminfo /proc/net/dev /proc/diskstats; sleep 1; done"
+READ_LIBRARIES = "while :; do cat /usr/lib/*/*.so* >/dev/null 2>&1; done"
 TRICKLE = f"while True:\n for _ in range({PACKETS_EACH}): s.sendto(bytes(100), ('127.0.0.1', 9))\n time.sleep({PACKET_SECONDS})"
 
 
@@ -57,18 +64,24 @@ def _elsewhere(*line: str, nice: int = 0) -> Bring:
 
     @contextmanager
     def bring(job: TrialJob, share: float) -> Iterator[None]:
-        count = (os.cpu_count() or 1) - 1
-        if count < 1 or job.cpus != "0":
-            raise NotPossible("needs a CPU beside that of the job")
-        words = [str(count) if word == "N" else word for word in line]
+        cpus = _other_cpus(job)
+        words = [cpus.partition("-")[2] if word == "N" else word for word in line]
         with (
             scratch() as folder,
             weighted(1) as group,
-            program(*words, groups=[group.path], cpus=f"1-{count}", nice=nice, folder=folder),
+            program(*words, groups=[group.path], cpus=cpus, nice=nice, folder=folder),
         ):
             yield
 
     return bring
+
+
+def _other_cpus(job: TrialJob) -> str:
+    """All but CPU 0, which is that of the job."""
+    count = (os.cpu_count() or 1) - 1
+    if count < 1 or job.cpus != "0":
+        raise NotPossible("needs a CPU beside that of the job")
+    return f"1-{count}"
 
 
 def _python(script: str) -> Bring:
@@ -168,6 +181,47 @@ def _tracer(job: TrialJob, share: float) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _ticking_real_time(job: TrialJob, share: float) -> Iterator[None]:
+    """It is served at once, and has hardly anything to do."""
+    with program("chrt", "--fifo", "10", sys.executable, "-S", "-c", TICKS):
+        yield
+
+
+@contextmanager
+def _paused_neighbour(job: TrialJob, share: float) -> Iterator[None]:
+    """Another container is paused by turns."""
+    with (
+        program("sleep", "600") as sleeper,
+        by_turns(
+            lambda: sleeper.send_signal(signal.SIGSTOP), lambda: sleeper.send_signal(signal.SIGCONT), 1.0, PAUSE_SECONDS
+        ),
+    ):
+        yield
+
+
+@contextmanager
+def _throttled_neighbour(job: TrialJob, share: float) -> Iterator[None]:
+    """Another container has used up its own quota."""
+    with (
+        weighted(LEAST_WEIGHT) as group,
+        quota(group, LITTLE_PERCENT),
+        program("sh", "-c", "while :; do :; done", groups=[group.path]),
+    ):
+        yield
+
+
+@contextmanager
+def _reclaiming_neighbour(job: TrialJob, share: float) -> Iterator[None]:
+    """Another container has reached its own memory limit."""
+    with (
+        cgroups.group("memory", f"{GROUP}-memory") as group,
+        memory.limit(group, LITTLE_BYTES),
+        program("sh", "-c", READ_LIBRARIES, groups=[group.path], cpus=_other_cpus(job), nice=19),
+    ):
+        yield
+
+
 _NEW_NAMES = (
     'n=0; while :; do n=$((n+1)); ln -sf "$(command -v true)" "./job-$$-$n"; "./job-$$-$n"; rm "./job-$$-$n"; '
     f"sleep {1 / NAMES_A_SECOND:.2f}; done"
@@ -213,4 +267,13 @@ DECOYS = (
     _decoy("slow-copying", "rsync of 1 MiB a second",
            _beside("sh", "-c", "while :; do rsync -a --bwlimit=1m /usr/bin/ ./copy/; rm -r copy; done"),
            needs=("rsync:rsync",)),
+    _decoy("log-rotation", "gzip of a log every second", _beside("sh", "-c", ROTATE)),
+    _decoy("idle-backup", "tar and zstd on other CPUs, at the lowest priorities", _elsewhere("sh", "-c", BACK_UP, nice=19),
+           needs=("zstd:zstd",), is_of_one_cpu=True),
+    _decoy("inventory", "an agent that runs ps, df and cat every second", _beside("sh", "-c", INVENTORY)),
+    _decoy("ticking-real-time", "a real-time program that wakes up 100 times a second", _ticking_real_time),
+    _decoy("paused-neighbour", "another program is stopped and continued", _paused_neighbour),
+    _decoy("throttled-neighbour", "another group has used up its quota", _throttled_neighbour),
+    _decoy("reclaiming-neighbour", "another group has reached its memory limit", _reclaiming_neighbour,
+           is_of_one_cpu=True),
 )  # fmt: skip

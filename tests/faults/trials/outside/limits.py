@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from tests.faults.injectors import NotPossible, memory
+from tests.faults.injectors import NotPossible, cgroups, memory
 from tests.faults.injectors.quota import quota
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import OutsideFault
@@ -37,6 +37,31 @@ def _one_cpu(job: TrialJob, share: float) -> Iterator[None]:
     with ExitStack() as stack:
         stack.callback(_confine, job, every)
         _confine(job, {0})
+        yield
+
+
+@contextmanager
+def _cpuset(job: TrialJob, share: float) -> Iterator[None]:
+    """The job's cpuset is one CPU, as a node's CPU manager would have it; how much longer steps take is up to the job."""
+    if job.cpus or job.cpu_count < 2:
+        raise NotPossible("the job has one CPU anyway")
+    group = job.groups["cpu"]
+    if group.version == 2:
+        if not (group.path / "cpuset.cpus").exists():
+            raise NotPossible("control groups have no cpuset here")
+        before = group.read("cpuset.cpus")
+        with ExitStack() as stack:
+            stack.callback(group.write, "cpuset.cpus", f"{before}\n")  # an empty write would change nothing
+            group.write("cpuset.cpus", "0")
+            yield
+        return
+    root, _ = cgroups.hierarchy("cpuset")
+    with cgroups.group("cpuset", "cpuset") as own:
+        own.write("cpuset.mems", (root / "cpuset.mems").read_text().strip())
+        own.write("cpuset.cpus", "0")
+        for tgid in job.tgids():
+            with suppress(NotPossible):  # it has ended
+                own.write("cgroup.procs", tgid)
         yield
 
 
@@ -122,6 +147,13 @@ FAULTS = (
     OutsideFault("own-quota", "a limit on the CPU time of the job's group", frozenset({"cpu_quota"}), _quota),
     OutsideFault(
         "one-cpu", "all threads of the job on one CPU", frozenset({"cpu_oversubscribed"}), _one_cpu, is_of_all_cpus=True
+    ),
+    OutsideFault(
+        "smaller-cpuset",
+        "the job's cpuset is made one CPU",
+        frozenset({"cpu_oversubscribed"}),
+        _cpuset,
+        is_of_all_cpus=True,
     ),
     OutsideFault(
         "cpulimit", "cpulimit, which stops the job again and again", PAUSED, _cpulimit, needs=("cpulimit:cpulimit",)

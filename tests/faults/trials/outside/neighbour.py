@@ -74,14 +74,19 @@ def beside(
 def weighted(weight: float, purpose: str = GROUP) -> Iterator[Group]:
     """A control group for programs, all of which end with it. weight: 1 for that of a usual group."""
     with cgroups.group("cpu", f"{purpose}-{next(_numbers)}") as group:
-        if group.version == 1:
-            group.write("cpu.shares", min(max(round(USUAL_SHARES * weight), 2), 1 << 18))
-        else:
-            group.write("cpu.weight", min(max(round(USUAL_WEIGHT * weight), 1), 10_000))
+        weigh(group, weight)
         try:
             yield group
         finally:
             kill_all(group)
+
+
+def weigh(group: Group, weight: float) -> None:
+    """weight: 1 for that of a usual group."""
+    if group.version == 1:
+        group.write("cpu.shares", min(max(round(USUAL_SHARES * weight), 2), 1 << 18))
+    else:
+        group.write("cpu.weight", min(max(round(USUAL_WEIGHT * weight), 1), 10_000))
 
 
 def kill_all(group: Group) -> None:

@@ -23,7 +23,8 @@ from exporter.output.otlp.batch_queue import (
     UNSUPPORTED_SECONDS,
     BatchQueue,
 )
-from exporter.output.otlp.chain_records import LogRecord, log_record
+from exporter.output.otlp.chain_records import log_record
+from exporter.output.otlp.records import LogRecord
 from exporter.output.otlp.response import PushOutcome
 from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers

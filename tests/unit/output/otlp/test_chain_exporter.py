@@ -11,7 +11,8 @@ from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.config.otlp import Receiver
 from exporter.config.otlp_parsers import LOGS, TRACES
-from exporter.output.otlp.chain_exporter import ChainExporter, probe
+from exporter.output.otlp.chain_exporter import ChainExporter
+from exporter.output.otlp.record_codecs import probe
 from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver as receivers
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf

@@ -9,7 +9,8 @@ import pytest
 from exporter.causes import Cause
 from exporter.chains.chain import Change, End, Severity, span_id
 from exporter.chains.event import ChainEvent
-from exporter.output.otlp.chain_records import MAX_OPEN, ChainSpans, SpanRecord, log_record
+from exporter.output.otlp.chain_records import MAX_OPEN, ChainSpans, log_record
+from exporter.output.otlp.records import SpanRecord
 from tests.support.reports import (
     BEGAN_UNIX_NS,
     CHAIN_ID,
@@ -35,6 +36,7 @@ KEYS_OF_FIELDS = {
     "peer": "gpustall.chain.peer",
     "detail": "gpustall.chain.detail",
     "lost_share": "gpustall.chain.lost_share",
+    "lost_seconds": "gpustall.chain.lost_time",
     "contribution": "gpustall.chain.contribution",
     "open_seconds": "gpustall.chain.duration",
     "end": "gpustall.chain.end",
@@ -76,6 +78,7 @@ class TestLogRecord:
             "gpustall.chain.severity": "high",
             "gpustall.chain.culprit": "stress-ng",
             "gpustall.chain.lost_share": 0.5,
+            "gpustall.chain.lost_time": 0.0,
             "gpustall.chain.contribution": 0.97,
             "gpustall.chain.duration": 1.0,
             "gpustall.chain.remedy": REMEDY,
@@ -83,7 +86,9 @@ class TestLogRecord:
         }
 
     @pytest.mark.parametrize(
-        "report", [a_report(), a_report(RESOLVED, peer="3", detail="a sentence")], ids=["opened", "resolved"]
+        "report",
+        [a_report(), a_report(RESOLVED, peer="3", detail="a sentence", lost_ns=SECOND)],
+        ids=["opened", "resolved"],
     )
     def test_every_field_of_the_json_log_is_there(self, report: ChainEvent) -> None:
         """Each field of the log has an attribute."""

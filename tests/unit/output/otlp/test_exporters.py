@@ -8,11 +8,15 @@ from tests.support.history import an_event
 from tests.support.pushing import ORIGIN, Source, target
 from tests.support.receiver import receiver
 
+RUN_ID = "00c0ffee00c0ffee"
+
 
 def paths_sent(*, with_chains: bool) -> set[str]:
     """Paths of the requests after one chain event and a shutdown."""
     with receiver() as found:
-        exporters = OtlpExporters([target(found.url)], Source(1), OwnMetrics(), ORIGIN, with_chains=with_chains)
+        exporters = OtlpExporters(
+            [target(found.url)], Source(1), OwnMetrics(), ORIGIN, run_id=RUN_ID, with_chains=with_chains
+        )
         exporters.start()
         exporters.on_chain_event(an_event())
         exporters.shutdown()
@@ -30,7 +34,7 @@ class TestOtlpExporters:
     def test_every_receiver_gets_the_last_push(self) -> None:
         with receiver() as one, receiver() as other:
             targets = [target(one.url), target(other.url)]
-            exporters = OtlpExporters(targets, Source(1), OwnMetrics(), ORIGIN, with_chains=False)
+            exporters = OtlpExporters(targets, Source(1), OwnMetrics(), ORIGIN, run_id=RUN_ID, with_chains=False)
             exporters.start()
             exporters.shutdown()
 

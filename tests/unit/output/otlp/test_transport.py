@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+import logging
+import ssl
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trustme
 
 from exporter.errors import BadInput
 from exporter.output.otlp.transport import OtlpTransport
 from tests.support.certificates import Certificates
 from tests.support.http_requests import JSON, PATIENCE_SECONDS
-from tests.support.pushing import target
+from tests.support.pushing import Source, delivering, target, totals
 from tests.support.receiver import answer, receiver
 from tests.support.traced import only
 
@@ -72,3 +76,67 @@ class TestCertificates:
             transport = OtlpTransport(target(found.url, **settings))
 
             assert transport.post(b"{}", JSON, PATIENCE_SECONDS).status == 200
+
+
+class TestExpiry:
+    """A client certificate that expires between two pushes, and is renewed on disk."""
+
+    def test_pushes_resume_with_the_renewed_certificate_and_nothing_is_lost(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Refused pushes are counted and logged once, and what they held is in the next one that is delivered."""
+        caplog.set_level(logging.INFO, logger="exporter.output")
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        file = tmp_path / "client.pem"
+        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+        authority.issue_cert("node.example", not_after=soon).private_key_and_cert_chain_pem.write_to_path(str(file))
+        source = Source(*range(5, 5000, 5))
+        files = {"ca_file": tmp_path / "ca.pem", "client_certificate_file": file}
+        with receiver(tls=_requiring(authority)) as found:
+            to = target(found.url, interval="200ms", temporality="delta", **files)
+            with delivering(to, source) as push:
+                push.awaited("delivered", 2)
+                push.awaited("not_trusted", 3)
+                authority.issue_cert("node.example").private_key_and_cert_chain_pem.write_to_path(str(file))
+                push.awaited("delivered", push.pushes()["delivered"] + 2)
+                push.stop()
+                taken = source.taken
+            deltas = [total for (total,) in totals(found.requests)]
+
+        shown = f"OTLP receiver default ({found.url}/v1/metrics)"
+        assert sum(deltas) == 5 * taken
+        assert caplog.messages == [
+            f"{shown}: not trusted: TLS handshake failed: the server refuses the client certificate: it has expired; "
+            "counted in gpustall_exporter_pushes_total, logged once until a push is delivered",
+            f"{shown}: certificate files have changed: loaded",
+            f"{shown}: delivery of pushes has resumed",
+        ]
+
+    def test_wrong_files_are_reported_and_the_last_ones_used(
+        self, issued: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A key of another certificate, once for all pushes."""
+        key = tmp_path / "client.key"
+        key.write_bytes(issued.client_key.read_bytes())
+        with receiver(tls=issued.server_context(wants_client=True)) as found:
+            files = {"client_certificate_file": issued.client, "client_key_file": key}
+            transport = OtlpTransport(target(found.url, ca_file=issued.authority, **files))
+            key.write_bytes(issued.untrusted_key.read_bytes())
+            statuses = [transport.post(b"{}", JSON, PATIENCE_SECONDS).status for _ in range(3)]
+
+        assert statuses == [200] * 3
+        assert caplog.messages == [
+            f"OTLP receiver default ({found.url}/v1/metrics): cannot use the changed certificate files, keeping the last "
+            f"ones: the client certificate {issued.client} does not match the key {key}; give a certificate and its own "
+            "key, both PEM, the key without a passphrase"
+        ]
+
+
+def _requiring(authority: trustme.CA) -> ssl.SSLContext:
+    """A receiver that requires a certificate of the authority, and has one itself."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context

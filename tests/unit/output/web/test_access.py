@@ -8,8 +8,9 @@ import http.client
 import logging
 import socket
 import ssl
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import bcrypt
@@ -23,7 +24,8 @@ from exporter.output.web.access import AccessControl
 from exporter.output.web.pages import Pages
 from exporter.own_metrics.store import OwnMetrics
 from tests.support.records import point, snapshot_of
-from tests.support.web_server import get, serving
+from tests.support.traced import eventually
+from tests.support.web_server import PATIENCE_SECONDS, get, serving
 
 SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 AUTHORITY = trustme.CA()
@@ -65,6 +67,36 @@ def put_pair(folder: Path, authority: trustme.CA = AUTHORITY, not_after: datetim
     (folder / "server.crt").write_bytes(b"".join(one.bytes() for one in pair.cert_chain_pems))
     (folder / "server.key").write_bytes(pair.private_key_pem.bytes())
     return "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+
+
+def soon() -> datetime.datetime:
+    """A time in two to three seconds: certificates have whole ones."""
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0) + datetime.timedelta(seconds=3)
+
+
+def await_time(time_of_day: datetime.datetime) -> None:
+    """Wait until it is past."""
+    eventually(lambda: datetime.datetime.now(datetime.UTC) > time_of_day, f"it is {time_of_day}", PATIENCE_SECONDS)
+
+
+@contextmanager
+def connected_over_tls(
+    address: tuple[str, int], context: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> Iterator[ssl.SSLSocket]:
+    """A connection after its handshake."""
+    with (
+        socket.create_connection(address, timeout=PATIENCE_SECONDS) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as encrypted,
+    ):
+        yield encrypted
+
+
+def answer(connection: ssl.SSLSocket) -> bytes:
+    """The response to a request; nothing when the server has closed."""
+    with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+    return b""
 
 
 class TestUsers:
@@ -221,6 +253,66 @@ class TestTls:
         assert [record.getMessage() for record in caplog.records] == [
             f"clients will refuse the certificate of {file}: certificate has expired"
         ]
+
+
+class TestExpiry:
+    """Certificates that expire while clients are connected."""
+
+    @pytest.fixture
+    def expiring(self, file: Path) -> datetime.datetime:
+        """When the client's certificate expires; the server requires one."""
+        (file.parent / "ca.crt").write_bytes(AUTHORITY.cert_pem.bytes())
+        file.write_text(
+            put_pair(file.parent) + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n"
+        )
+        return soon()
+
+    def test_connection_ends_when_the_certificate_of_the_client_does(
+        self, file: Path, expiring: datetime.datetime
+    ) -> None:
+        """Its next request is not answered: the client has to show another certificate."""
+        context = client()
+        AUTHORITY.issue_cert("scraper.example", not_after=expiring).configure_cert(context)
+        with serving(pages(), config_file=file, idle_seconds=60.0) as address:
+            connection = http.client.HTTPSConnection(*address, timeout=PATIENCE_SECONDS, context=context)
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n"
+            await_time(expiring)
+            connection.request("GET", "/healthz")
+            with pytest.raises(http.client.RemoteDisconnected):
+                connection.getresponse()
+            connection.close()
+
+    def test_resumed_session_does_not_outlive_the_certificate(self, file: Path, expiring: datetime.datetime) -> None:
+        """Resuming one verifies nothing again."""
+        context = client()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2  # in which the session is known after the handshake
+        AUTHORITY.issue_cert("scraper.example", not_after=expiring).configure_cert(context)
+        with serving(pages(), config_file=file) as address:
+            with connected_over_tls(address, context) as first:
+                session = first.session
+            with connected_over_tls(address, context, session) as resumed:
+                assert resumed.session_reused
+                assert b"200 OK" in answer(resumed)
+            await_time(expiring)
+            with connected_over_tls(address, context, session) as late:
+                assert late.session_reused
+                assert answer(late) == b""
+
+    def test_certificate_of_the_server_that_expires_is_logged_then(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """At the next connection, not an hour later."""
+        expires = soon()
+        file.write_text(put_pair(file.parent, not_after=expires))
+        keeper = AccessControl(file)
+        keeper.rules()
+        assert not caplog.records
+        expected = [f"clients will refuse the certificate of {file}: certificate has expired"]
+        eventually(lambda: keeper.rules() and caplog.messages == expected, "it is logged", PATIENCE_SECONDS)
+        keeper.rules()
+
+        assert caplog.messages == expected
 
 
 class TestReload:

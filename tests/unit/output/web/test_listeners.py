@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from pathlib import Path
@@ -94,10 +95,10 @@ def _as_started_by_systemd(folder: Path, asking: int) -> None:
         stream, datagram = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         stream.bind(f"{folder}/listening")
         stream.listen()
-        asking = os.dup2(asking, 20)
-        sources = [
-            os.dup2(one, 30 + n) for n, one in enumerate((os.open("/dev/null", 0), datagram.fileno(), stream.fileno()))
-        ]
+        # The numbers from 3 on may be in use, by what has just been opened as well.
+        asking = fcntl.fcntl(asking, fcntl.F_DUPFD, 64)
+        opened = (os.open("/dev/null", 0), datagram.fileno(), stream.fileno())
+        sources = [fcntl.fcntl(one, fcntl.F_DUPFD, 64) for one in opened]
         for n, one in enumerate(sources):
             os.dup2(one, 3 + n)
         found = from_systemd({"LISTEN_FDS": "3", "LISTEN_PID": str(os.getpid())})

@@ -10,10 +10,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from exporter import __version__, catalog
 from exporter.errors import BadInput
-from exporter.model import Snapshot
+from exporter.model import Identity, Snapshot
+from exporter.output.web.call_sites import CallSitesReading, ProcessCallSites
 from exporter.output.web.messages import Request
 from exporter.output.web.pages import Pages
 from exporter.own_metrics.store import OwnMetrics
+from tests.support.history import a_call_site
 from tests.support.prometheus_protobuf import of_delimited
 from tests.support.records import point, snapshot_of
 
@@ -141,6 +143,27 @@ class TestPages:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         assert '<a href="/m&quot;&lt;">' in answer.text
         assert f"Version {__version__}." in answer.text
+
+
+class TestCallSites:
+    """/call-sites, for `top`."""
+
+    def test_lines_of_python_are_served(self) -> None:
+        sites = ProcessCallSites(Identity(node="gpu7", rank="3"), 100, (a_call_site(),))
+        answer = Answer(pages(call_sites=lambda: CallSitesReading(0, [sites])), "/call-sites")
+
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+        assert "step (train.py:142)" in answer.text
+
+    def test_it_stands_beside_the_metrics(self) -> None:
+        """A proxy may have one path for each node."""
+        found = [Answer(pages(telemetry_path="/gpu/metrics"), path) for path in ("/gpu/call-sites", "/call-sites")]
+
+        assert [answer.status for answer in found] == [200, 404]
+
+    def test_equal_requests_are_one_work(self) -> None:
+        """It takes some milliseconds to make: as for metrics, a limited number is made at a time."""
+        assert pages().sharing_key(Request("GET", "/call-sites", {})) is not None
 
 
 class TestWork:

@@ -13,7 +13,7 @@ import trustme
 from exporter.config.web_file import ClientCertificate, Tls
 from exporter.errors import BadInput
 from exporter.output.web import tls
-from exporter.output.web.tls import certificate_problem, context_of, is_allowed
+from exporter.output.web.tls import certificate_state, context_of, is_allowed
 
 AUTHORITY, STRANGER = trustme.CA(), trustme.CA()
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -227,16 +227,22 @@ class TestObjection:
 
     def test_none(self) -> None:
         """For a valid one."""
-        assert certificate_problem(SERVER) is None
+        assert certificate_state(SERVER).problem is None
 
     def test_expired(self) -> None:
         """It is still served: the client decides."""
         expired = of_pair(AUTHORITY.issue_cert("localhost", not_after=LONG_AGO))
 
-        assert certificate_problem(expired) == "certificate has expired"
+        assert certificate_state(expired).problem == "certificate has expired"
+
+    def test_end(self) -> None:
+        """For a valid one, in Unix time."""
+        end = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
+
+        assert certificate_state(of_pair(AUTHORITY.issue_cert("localhost", not_after=end))).expires_at == 4070908800
 
     def test_handshake_that_cannot_succeed(self) -> None:
         """The ciphers need another kind of key."""
         wrong = ("ECDHE-RSA-AES128-GCM-SHA256",) if b"EC PRIVATE" in SERVER.key else ("ECDHE-ECDSA-AES128-GCM-SHA256",)
         with pytest.raises(BadInput, match=r"cert cannot be used: .*no shared cipher"):
-            certificate_problem(replace(SERVER, ciphers=wrong, max_version=ssl.TLSVersion.TLSv1_2))
+            certificate_state(replace(SERVER, ciphers=wrong, max_version=ssl.TLSVersion.TLSv1_2))

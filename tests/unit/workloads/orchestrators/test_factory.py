@@ -62,9 +62,6 @@ class TestAuto:
 class TestSettings:
     """A kind and a URL in the settings."""
 
-    def test_ipv6_address_is_in_brackets(self) -> None:
-        assert url_of(source_of("kubernetes", {"KUBERNETES_SERVICE_HOST": "fd00::1"})) == "https://[fd00::1]:443"
-
     def test_kubelet_and_ecs_agent_are_on_this_machine(self) -> None:
         """At their default ports."""
         assert url_of(source_of("kubelet", {})) == "https://127.0.0.1:10250"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.errors import BadInput
-from exporter.explain.selection import Selection
+from exporter.history.selection import Selection
 from exporter.model import Identity
 
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab", pod="trainer-0")

@@ -1,0 +1,1 @@
+"""What many nodes push, stored in one place: ingest over OTLP, and a store of hourly DuckDB files. Needs no privileges."""

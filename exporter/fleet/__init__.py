@@ -1,0 +1,1 @@
+"""Several nodes asked at once: each runs `gpu-stall-exporter serve`, and this is its client."""

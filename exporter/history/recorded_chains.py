@@ -1,0 +1,70 @@
+"""Chains as their recorded events show them: from when to when, and whether they have ended.
+
+In: events of the history or of a recording, and the runs that recorded them. Out: a RecordedChain for each chain.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from exporter.chains.chain import Change
+from exporter.chains.event import ChainEvent
+from exporter.history.run import RecordedEvent, Run
+
+CONFIRMATIONS = (Change.CONFIRMED, Change.REFUTED)
+
+
+class KnownState(enum.StrEnum):
+    """INTERRUPTED: it was open when the exporter stopped, so its end is not known."""
+
+    OPEN = "open"
+    RESOLVED = "resolved"
+    INTERRUPTED = "interrupted"
+
+
+class RecordedChain(NamedTuple):
+    """events: oldest first, without results of experiments. confirmations: those. run: of the last event.
+
+    known_until_unix_ns: its end, or the last time at which it is known to have been open.
+    """
+
+    run: int
+    events: tuple[ChainEvent, ...]
+    confirmations: tuple[ChainEvent, ...]
+    state: KnownState
+    known_until_unix_ns: int
+
+    @property
+    def last(self) -> ChainEvent:
+        return self.events[-1]
+
+
+def recorded_chains(
+    events: Iterable[RecordedEvent], runs: Mapping[int, Run], live_run: int | None, now_unix_ns: int
+) -> Iterator[RecordedChain]:
+    """In the order of their first events. A chain of which only results of experiments are left is left out.
+
+    live_run: id of the run that goes on, None if none does.
+    """
+    by_chain: dict[str, list[RecordedEvent]] = {}
+    for one in events:
+        by_chain.setdefault(one.event.chain_id, []).append(one)
+    for recorded in by_chain.values():
+        confirmations = tuple(one.event for one in recorded if one.event.change in CONFIRMATIONS)
+        others = [one for one in recorded if one.event.change not in CONFIRMATIONS]
+        if others:
+            state, until_unix_ns = _state(others[-1], runs, live_run, now_unix_ns)
+            yield RecordedChain(others[-1].run, tuple(one.event for one in others), confirmations, state, until_unix_ns)
+
+
+def _state(
+    last: RecordedEvent, runs: Mapping[int, Run], live_run: int | None, now_unix_ns: int
+) -> tuple[KnownState, int]:
+    run, event = last
+    if event.change is Change.RESOLVED:
+        return KnownState.RESOLVED, event.began_unix_ns + event.duration_ns
+    if run == live_run:
+        return KnownState.OPEN, now_unix_ns
+    return KnownState.INTERRUPTED, runs[run].seen_unix_ns if run in runs else event.at_unix_ns

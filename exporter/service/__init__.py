@@ -1,0 +1,1 @@
+"""What servers without privileges share: flags, tokens, rate limits, certificates, connections, and the HTTP server."""

@@ -1,0 +1,1 @@
+"""Threads of the exporter that are made when they are needed."""
