@@ -34,27 +34,19 @@ run: build ## Build and start the exporter on http://127.0.0.1:10478/metrics, wi
 demo: build ## Build, slow down a stand-in job by a real fault, and say why it waits
 	$(SUDO) $(BIN)/gpu-stall-exporter demo $(or $(FLAGS),cpu-contention)
 
-# All stages run, so that one run shows all failures.
-test: build $(VENV)/dev test-packages interpreters trace-processor $(RELEASE)/ready ## Run all tests, including those that need root and the running kernel
+# The gate: red only if the code is wrong. All stages run, so that one run shows all failures.
+test: build $(VENV)/dev test-packages interpreters trace-processor ## Run the tests that a change must pass; needs root and the running kernel
 	@$(MAKE) -s -k -j1 $(TEST_STAGES)
 
-TEST_STAGES := check-static test-without-kernel test-side-by-side test-whole-machine test-rig test-idle-machine
+TEST_STAGES := check-static test-without-kernel test-side-by-side
+IN_GATE     := not (acceptance or whole_machine or idle_machine or hardware_speed or soak or nvidia)
 .PHONY: $(TEST_STAGES)
 
 test-without-kernel:
-	$(SUDO) $(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
+	$(SUDO) $(PYTEST) -q -n $(WORKERS) tests/unit tests/contract -m "$(IN_GATE)"
 
 test-side-by-side:
-	$(SUDO) $(BIN)/python -m tests.side_by_side -q tests/kernel tests/end_to_end -m "not (nvidia or soak or whole_machine or idle_machine)"
-
-test-whole-machine:
-	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m whole_machine
-
-test-rig:
-	$(SUDO) $(PYTEST) -q tests/faults
-
-test-idle-machine:
-	$(SUDO) $(PYTEST) -q tests/kernel tests/end_to_end -m idle_machine
+	$(SUDO) $(BIN)/python -m tests.side_by_side -q tests/kernel tests/end_to_end -m "$(IN_GATE)"
 
 build: packages $(VENV)/run ## Build the BPF objects, the stand-in GPU and the virtual environment
 	$(MAKE) -s -C bpf
@@ -129,7 +121,7 @@ packages:
 	@./deploy/packages.sh $(BUILD_NEEDS)
 
 test-packages: cross-packages
-	@./deploy/packages.sh $(TEST_NEEDS) $(FAULT_NEEDS)
+	@./deploy/packages.sh $(TEST_NEEDS)
 
 # A static build of Python 3.14, 36 MB, whose frames are read in tests; these are skipped without it.
 interpreters: $(VENV)/dev
