@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,12 +66,10 @@ class TestAsk:
         assert answers[0] == answers[2] == {"RANK": "3"}
         assert answers[1] == answers[3] != 0
 
-    def test_request_that_is_not_answered_fails_in_time(self, child: Child) -> None:
+    def test_request_that_is_not_answered_fails(self, child: Child) -> None:
+        """It would hang for ever."""
         child.rank(7)
-        started_at = time.monotonic()
         child.hang()
-
-        assert time.monotonic() - started_at < SHORT_SECONDS + 1.0
 
     def test_next_request_goes_to_another_child(self, child: Child) -> None:
         child.rank(7)

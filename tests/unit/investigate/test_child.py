@@ -58,12 +58,10 @@ class TestFailures:
         assert failure(lambda: os.kill(os.getpid(), 9)).kind == ChildFailed.KILLED
 
     def test_child_that_is_late(self) -> None:
-        """It computes without a look at any clock."""
-        began = time.monotonic()
+        """It computes without end, and without a look at any clock."""
         found = failure(lambda: [bytes(sum(iter(int, 1)))], ChildBounds(0.2, 64 << 20, ()))
 
         assert found.kind == ChildFailed.LATE
-        assert time.monotonic() - began < 10
 
     def test_file_cannot_be_opened(self) -> None:
         assert failure(lambda: [open("/etc/passwd", "rb").read()]).kind == "OSError"  # noqa: SIM115, PTH123

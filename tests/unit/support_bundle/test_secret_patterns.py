@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from exporter.support_bundle.secret_patterns import without_secrets
@@ -85,12 +83,11 @@ class TestSecrets:
         )
 
     @pytest.mark.parametrize("piece", ["a.", "-a", "--a ", "curl -x ", "://a", "/a", 'password="', "eyJaaaaaaaaa."])
-    def test_time_is_linear_in_the_length(self, piece: str) -> None:
-        """A tenant may write a megabyte into a log."""
-        began = time.thread_time()
-        without_secrets(piece * 50_000)
+    def test_megabyte_of_one_piece_is_searched(self, piece: str) -> None:
+        """A tenant may write it into a log. A search in quadratic time would run into the time limit of the test."""
+        text = piece * ((1 << 20) // len(piece))
 
-        assert time.thread_time() - began < 3
+        assert len(without_secrets(text)) <= len(text) * len("[removed]")
 
     @pytest.mark.parametrize(
         "text",

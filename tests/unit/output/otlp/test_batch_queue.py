@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,8 +35,6 @@ from tests.support.receiver import partial as partially
 from tests.support.reports import a_report
 from tests.support.traced import eventually
 
-FLUSH_SECONDS = 2.0
-MARGIN_SECONDS = 3.0  # for a busy machine
 SHORT, LONG = 0.2, 60.0
 """Seconds between pushes of records that were not delivered."""
 
@@ -307,14 +304,12 @@ class TestRetry:
             assert run.fates() == {"dropped": 1}
 
     def test_enqueue_does_not_wait_for_a_receiver_that_hangs(self) -> None:
-        with running([hang()], timeout="30s") as (found, run):
+        """It would wait for an hour."""
+        with running([hang()], timeout="1h") as (found, run):
             run.enqueue(1)
             found.awaited(1)
-            began = time.monotonic()
             run.enqueue(*range(2, 502))
-            seconds = time.monotonic() - began
 
-        assert seconds < MARGIN_SECONDS
         assert run.fates() == {}
 
 
@@ -426,16 +421,13 @@ class TestStop:
             assert run.fates() == {"delivered": 1}
 
     def test_receiver_that_hangs_is_abandoned(self, caplog: pytest.LogCaptureFixture) -> None:
-        """The undelivered records are logged."""
-        with running([hang()], timeout="30s") as (found, run):
+        """The request may take an hour. The undelivered records are logged."""
+        with running([hang()], timeout="1h") as (found, run):
             run.enqueue(1)
             found.awaited(1)
             run.enqueue(2)
-            began = time.monotonic()
             run.stop()
-            seconds = time.monotonic() - began
 
-        assert seconds < FLUSH_SECONDS + MARGIN_SECONDS
         assert caplog.records[0].getMessage() == (
             f"OTLP receiver default ({found.url}/v1/logs): stopped with 2 undelivered records (logs)"
         )

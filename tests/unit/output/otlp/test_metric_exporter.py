@@ -36,20 +36,17 @@ from tests.support.receiver import PROTOBUF, Entry, answer, drop, hang, html, pa
 from tests.support.records import STARTED_UNIX_NS
 from tests.support.traced import eventually, only
 
-FLUSH_SECONDS = 2.0
-MARGIN_SECONDS = 3.0  # for a busy machine
-
 
 class TestInterval:
     """The time of pushes."""
 
     def test_pushes_are_sent_at_the_interval(self) -> None:
-        """Six of them take five intervals; a busy machine may shorten the first."""
-        source = Source(1)
+        """The first is due after the start, and the sixth five intervals later."""
+        source, began_seconds = Source(1), time.monotonic()
         with pushing([], source, "200ms") as (found, _):
             found.awaited(6)
 
-        assert source.taken_seconds[5] - source.taken_seconds[0] > 4 * 0.2
+        assert source.taken_seconds[5] - began_seconds > 5 * 0.2
 
     def test_first_push_is_at_a_random_time_in_the_first_interval(self) -> None:
         """So that a fleet that was started at once does not push at once."""
@@ -180,22 +177,19 @@ class TestStop:
             assert push.pushes() == {"delivered": 1, "unavailable": 1}
 
     def test_receivers_that_hang_are_abandoned(self) -> None:
-        """After two seconds for all of them, whatever their timeout, in the last push or an earlier one."""
+        """Whatever their timeout, in the last push or an earlier one."""
         with (
-            pushing([hang()], timeout="30s") as (already, hanging),
-            pushing([answer(), hang()], timeout="30s") as (at_last, taking),
+            pushing([hang()], timeout="1h") as (already, hanging),
+            pushing([answer(), hang()], timeout="1h") as (at_last, taking),
         ):
             already.awaited(1)
             taking.awaited("delivered")
-            began = time.monotonic()
             for push in (hanging, taking):
                 push.exporter.stop()
             for push in (hanging, taking):
                 push.exporter.join()
-            seconds = time.monotonic() - began
             taking.awaited("timed_out")
 
-            assert seconds < FLUSH_SECONDS + MARGIN_SECONDS
             assert (len(already.requests), len(at_last.requests)) == (1, 2)
 
 
