@@ -20,7 +20,7 @@ from tests.support.traced import eventually
 from tests.support.watched_jobs import PATIENCE_SECONDS, Servers, watched
 
 # whole_machine: the driver names processes as the machine's PID namespace does.
-pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.acceptance]
 PANELS = [(board, panel) for board in BOARDS for panel in board.panels()]
 NATIVE_ONLY, CLASSIC_ONLY = "Native histograms", "Classic histograms"
 RANGE_SECONDS = 180.0

@@ -183,6 +183,7 @@ def chains_of(history: Path, opened: str) -> dict[str, dict[str, Any]]:
     return {one["chain_id"]: one for one in json.loads(text)["chains"]} if text else {}
 
 
+@pytest.mark.acceptance
 @pytest.mark.end_to_end
 class TestChain:
     """A lock that another thread of the job holds."""
@@ -255,6 +256,7 @@ class TestChain:
         assert re.match(r"Nothing is slow now\. .* lost .* lock, from .* It recovered\.$", second)
 
 
+@pytest.mark.acceptance
 @pytest.mark.end_to_end
 class TestOneTruth:
     """Every output prints the figures of one record."""

@@ -28,7 +28,7 @@ from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
 # whole_machine: the job of the first test needs a CPU of its own to be undisturbed before the hogs come.
-pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.acceptance]
 HOG = "confirm-hog"
 STEPS_TO_LEARN = 800
 PATIENCE_SECONDS = 60.0

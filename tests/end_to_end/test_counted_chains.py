@@ -25,7 +25,10 @@ from tests.support.requirements import need_command, need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine]  # its chains are those of its own faults alone
+pytestmark = [
+    pytest.mark.end_to_end,
+    pytest.mark.whole_machine,
+]  # its chains are those of its own faults alon, pytest.mark.acceptance]
 
 INTERVALS = ("1s", "5s")
 PATIENCE_SECONDS = 120.0

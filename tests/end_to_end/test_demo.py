@@ -11,7 +11,7 @@ from tests.support.exporter_process import COMMAND
 from tests.support.requirements import need_tracing
 from tests.support.traced import only
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 PATIENCE_SECONDS = 120
 
 

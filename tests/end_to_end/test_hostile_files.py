@@ -36,7 +36,7 @@ from tests.support.hostile_files import (
 from tests.support.measured import Measured
 from tests.support.metrics_page import page, responds
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 PEAK_MIB_MAX = 98
 """With the 30 MiB of a process that reads no file: 128 MiB."""
 STARTS_MAX = 7

@@ -20,7 +20,7 @@ from tests.support.requirements import need_tracing
 from tests.support.silent_files import served
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 OPERATIONS = "gpustall_cuda_operations_total"
 TICKS = "gpustall_exporter_ticks_total"
 FAILURES = "gpustall_exporter_attach_failures_total"

@@ -16,7 +16,7 @@ from tests.support.requirements import need_tracing
 from tests.support.traced import eventually
 from tests.support.versions import NAME, Versions, ended, made, overwrite
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 OPERATIONS = "gpustall_cuda_operations_total"
 CALLS = 23
 PATIENT_JOBS = 30

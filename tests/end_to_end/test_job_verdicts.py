@@ -18,7 +18,7 @@ from tests.support.exporter_process import running
 from tests.support.requirements import need_tracing
 from tests.support.traced import eventually
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 SINCE_SECONDS = 300.0
 PATIENCE_SECONDS = 180
 

@@ -76,6 +76,7 @@ def retransmitted(page: Scrape) -> tuple[float, float]:
 class TestLoss:
     """The job in a network namespace, its server in another one, the exporter in a third."""
 
+    @pytest.mark.acceptance
     def test_both_ends_and_the_lost_time_are_reported(self) -> None:
         """The rank's sockets and its lost time; and for each container as many segments as the kernel counts in its namespace."""
         of_rank = {"rank": "0", "container": CLIENT[:12]}

@@ -26,7 +26,7 @@ from tests.support.node_rig import (
     steps_of,
 )
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 
 DEADLINE: Final = "30s"
 """The answers are there within a second where nothing else runs. Those that fail would not come within minutes."""

@@ -29,6 +29,7 @@ def paged(tmp_path_factory: pytest.TempPathFactory) -> Page:
     return page(tmp_path_factory.mktemp("paging"))
 
 
+@pytest.mark.acceptance
 class TestPage:
     """Through the real programs, with the rules and the configuration that we ship."""
 

@@ -108,6 +108,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
 class TestNativeHistograms:
     """Two servers scrape one exporter, one of them with native histograms on, so that it asks for protobuf."""
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize("quantile", [0.25, 0.5, 0.75, 0.95])
     def test_native_and_classic_quantiles_are_close_to_the_truth(self, spread: Spread, quantile: float) -> None:
         """29 lengths from 32.8 to 122.4 ms, three calls each; a quantile is off by no more than a bucket is wide."""
@@ -144,6 +145,7 @@ class TestPrometheus:
 
         assert found["ncclAllReduce"] == "23"
 
+    @pytest.mark.acceptance
     def test_median_is_in_the_bucket_of_the_length_that_was_ordered(self, prometheus: Prometheus) -> None:
         """199 waits of 5 ms: p50 by histogram_quantile."""
         query = (

@@ -335,6 +335,7 @@ class TestOutage:
         assert outages[outage].delta_sum == 23
 
 
+@pytest.mark.acceptance
 class TestMemory:
     """Memory of an exporter whose receivers are down."""
 

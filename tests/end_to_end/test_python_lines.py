@@ -20,6 +20,7 @@ from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 PROGRAM = Path(__file__).with_name("python_job.py")
 NAME = PROGRAM.name
 PYTHON = "/usr/bin/python3"

@@ -18,7 +18,7 @@ from tests.support.ras_server import answering, ras_server
 from tests.support.requirements import need_tracing
 from tests.support.traced import eventually
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 PATIENCE_SECONDS = 90.0
 SWITCHED_ON = "--nccl.ras=true"
 

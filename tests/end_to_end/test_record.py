@@ -114,6 +114,7 @@ def answer_to_another_user(path: Path) -> bytes:
 class TestRecord:
     """With a running exporter."""
 
+    @pytest.mark.acceptance
     def test_each_call_is_a_slice(self, exporter: Exporter, tmp_path: Path) -> None:
         """23 copies of two ranks, 23 collectives joined over both."""
         trace = tmp_path / "trace"
@@ -224,6 +225,7 @@ class TestRecord:
         assert b"only root and members of the group `adm` may record" in answer
 
 
+@pytest.mark.acceptance
 class TestTrace:
     """Lines as calls happen."""
 
@@ -249,6 +251,7 @@ class TestTrace:
         assert all(line.endswith("bytes=65536 direction=GPU to host host_memory=pageable") for line in lines)
 
 
+@pytest.mark.acceptance
 class TestByItself:
     """No exporter runs at the socket."""
 

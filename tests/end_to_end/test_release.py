@@ -24,7 +24,7 @@ from exporter.kernel.loader import SUBJECTS
 from tests.support.requirements import ROOT, need_command
 
 PATIENCE_SECONDS = 900  # two releases at once, beside other work
-pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(PATIENCE_SECONDS + 300)]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(PATIENCE_SECONDS + 300), pytest.mark.acceptance]
 PYTHON = ROOT / "build" / "release-venv" / "bin" / "python"
 NAMES = {
     f"gpu_stall_exporter-{__version__}.tar.gz",

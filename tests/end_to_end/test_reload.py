@@ -109,6 +109,7 @@ class TestReload:
             assert not succeeded(exporter)
             assert "Traceback" not in exporter.logs
 
+    @pytest.mark.acceptance
     def test_stop_does_not_wait_for_reload_requests(self, file: Path) -> None:
         """A receiver that hangs delays the last push for two seconds. Requests are then answered at once, or not at all."""
         with socket.create_server(("127.0.0.1", 0)) as hanging:

@@ -65,6 +65,7 @@ class TestRestart:
         assert after.total(STARTED) > before.total(STARTED)
         assert after.losses() == {}
 
+    @pytest.mark.acceptance
     @pytest.mark.whole_machine
     @pytest.mark.usefixtures("slowed_job")
     def test_a_stall_that_goes_on_is_exported_at_the_next_tick(self) -> None:

@@ -82,6 +82,7 @@ class TestTruth:
 class TestWindow:
     """--fault-from-step, --fault-to-step, --fault-rank."""
 
+    @pytest.mark.acceptance
     @pytest.mark.parametrize("flags", [("lock",), ("lock", "--fault-holder=burn"), ("straggler",), ("host",)])
     def test_each_step_of_the_window_takes_longer(self, flags: tuple[str, ...]) -> None:
         """At least 20 ms in steps 4, 5 and 6."""
@@ -149,6 +150,7 @@ class TestKinds:
         assert final["bytes"]["h2d"] == 10 * (1 << 20) + 3_000_000
         assert counts(final, "runtime")["cudaMemcpy"] == 3
 
+    @pytest.mark.acceptance
     def test_a_slower_gpu_ends_later_and_recovers(self) -> None:
         """The kernels of a step, 1.1 ms together, take 110 ms in steps 4 to 6."""
         flags = ("--ranks=1", "--fault=gpu", "--fault-factor=100", "--collective-us=0")
@@ -167,6 +169,7 @@ class TestKinds:
         assert spinners["cpu_ns"] + spinners["run_delay_ns"] >= (3 * 60 - 30) * MS
         assert spinners["cpu_ns"] > 0
 
+    @pytest.mark.acceptance
     def test_switchers_give_up_the_cpu_often(self) -> None:
         """Two threads that sleep 50 us, for three steps of at least 20 ms: hundreds of switches."""
         flags = ("--ranks=1", "--fault=switches", "--fault-us=50", "--pace-us=20000")

@@ -159,6 +159,7 @@ class TestWaits:
         assert 0 <= waits["wall_ns"] - waits["delay_ns"] <= 23 * 5 * MS
         assert waits["wall_ns"] <= final["calls"]["runtime"]["cudaStreamSynchronize"]["sum_ns"] + 23 * 5 * MS
 
+    @pytest.mark.acceptance
     def test_a_spinning_wait_is_late_only_without_a_cpu(self) -> None:
         """The best of five runs: below 0.2 ms per wait, apart from the time without a CPU."""
 

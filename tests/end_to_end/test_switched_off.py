@@ -118,6 +118,7 @@ class TestSwitchedOff:
         assert scrape.total("gpustall_exporter_tracked_processes") == 0
         assert (health, exit_code) == (200, 0)
 
+    @pytest.mark.acceptance
     def test_links_are_gone_within_a_second(self, libraries: Path) -> None:
         """The fastest of three: other work on the machine only makes it slower."""
         with held_calls.held_calls("cudaEventRecord:23", libraries=libraries):

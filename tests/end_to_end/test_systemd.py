@@ -57,6 +57,7 @@ def job(machine: Machine) -> Iterator[None]:
         process.wait()
 
 
+@pytest.mark.acceptance
 class TestService:
     """gpu-stall-exporter.service."""
 

@@ -51,6 +51,7 @@ def seconds_of_a_scrape(exporter: Exporter) -> float:
     return time.monotonic() - before
 
 
+@pytest.mark.acceptance
 class TestHostileClients:
     """None of them stops the next scrape."""
 
@@ -82,6 +83,7 @@ class TestHostileClients:
         assert seconds_of_a_scrape(exporter) < NEXT_SCRAPE_SECONDS
 
 
+@pytest.mark.acceptance
 class TestStop:
     """SIGTERM under load."""
 
