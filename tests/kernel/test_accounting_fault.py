@@ -33,6 +33,7 @@ def read_once(program: Path, pages: Path) -> Account:
 class TestFault:
     """1,024 pages of a mapped file, each in a fault of its own."""
 
+    @pytest.mark.acceptance
     def test_all_time_of_a_major_fault_is_fault_time(self, waits_program: Path, pages: Path) -> None:
         """The request for the page and the sleep, or no sleep if a virtual disk answers at once: little else is left."""
         disk.forget_pages(pages)

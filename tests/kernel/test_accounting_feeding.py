@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from exporter.accounting.accountant import Accountant
 from exporter.causes import Cause
 from exporter.kernel.abi import ThreadState
@@ -38,6 +40,7 @@ class TestStalls:
         assert least_ns <= account.feeding.late_ns[ThreadState.SLEEP] <= most_ns
         assert least_ns <= account.exposure("cudaStreamSynchronize").late_ns <= most_ns
 
+    @pytest.mark.acceptance
     def test_computing_is_no_stall(self, account_tracer: Tracer, waits_program: Path) -> None:
         """A thread on a CPU feeds."""
         accounts.probe(account_tracer, waits_program)
@@ -45,6 +48,7 @@ class TestStalls:
 
         assert sum(ns for state, ns in enumerate(row.dry_ns) if state != ThreadState.RUNNABLE) < MS
 
+    @pytest.mark.acceptance
     def test_waiting_for_the_gpu_is_no_stall(self, account_tracer: Tracer, waits_program: Path) -> None:
         """A sleep inside a synchronising call. Between two calls, the thread may have to wait for a CPU."""
         accounts.probe(account_tracer, waits_program)
@@ -53,6 +57,7 @@ class TestStalls:
 
         assert sum(stalled_ns) - stalled_ns[ThreadState.RUNNABLE] < GAPS * MS
 
+    @pytest.mark.acceptance
     def test_idle_part_of_a_gap_is_no_stall(self, waits_program: Path) -> None:
         """Three sleeps of 100 ms; a gap is idle after 20 ms. A sleep whose end was missed counts in full, or not at all."""
         with tracer(idle_ns=20 * MS) as traced:

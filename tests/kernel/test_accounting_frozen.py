@@ -23,6 +23,7 @@ class TestFrozen:
 
     @pytest.mark.parametrize("hierarchy", FREEZERS)
     @pytest.mark.parametrize("way", ["spin", "pipe"])
+    @pytest.mark.acceptance
     def test_thread_is_stopped(self, account_tracer: Tracer, waits_program: Path, way: str, hierarchy: str) -> None:
         """It computes, or sleeps in a system call, in one call of two seconds.
 

@@ -59,11 +59,13 @@ class TestFarAway:
     """O_DIRECT reads, and fsync."""
 
     @pytest.mark.parametrize("way", ["reads", "fsync"])
+    @pytest.mark.acceptance
     def test_file_on_a_network_file_system_is_a_network_wait(self, far_away: Tracer, asleep: Asleep, way: str) -> None:
         """Even if the kernel marks the thread as waiting for I/O."""
         assert accounts.share(asleep(far_away, way), ThreadState.SOCKET) > 0.9
 
     @pytest.mark.parametrize("way", ["reads", "fsync"])
+    @pytest.mark.acceptance
     def test_file_on_a_local_file_system_is_a_disk_wait(self, account_tracer: Tracer, asleep: Asleep, way: str) -> None:
         """The same waits with the unchanged programs."""
         assert accounts.share(asleep(account_tracer, way), ThreadState.IO) > 0.9

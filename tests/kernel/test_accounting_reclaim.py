@@ -39,6 +39,7 @@ def pages() -> Iterator[Path]:
 class TestReclaim:
     """A file of 64 MiB, mapped and read from end to end five times."""
 
+    @pytest.mark.acceptance
     def test_reclaim_time_is_on_the_cpu(
         self, account_tracer: Tracer, waits_program: Path, group: cgroups.Group, pages: Path
     ) -> None:

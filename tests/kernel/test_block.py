@@ -189,6 +189,7 @@ class TestRequests:
 
 
 class TestWaits:
+    @pytest.mark.acceptance
     def test_sleep_is_tied_to_the_device(
         self, account_tracer: Tracer, waits_program: Path, device: Path, disk_group: cgroups.Group
     ) -> None:

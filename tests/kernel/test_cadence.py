@@ -27,6 +27,7 @@ def own_trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "trainer"
 
 
+@pytest.mark.acceptance
 def test_steps_are_those_of_the_job(account_tracer: Tracer, own_trainer: Path) -> None:
     """Number and duration, except the first few until the period is found; one evaluation in between."""
     for api, name in STANDIN_LIBRARIES.items():

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="there is
 
 
 @pytest.mark.parametrize("kind", AttachKind)
+@pytest.mark.acceptance
 def test_cost_is_measured(kind: AttachKind) -> None:
     """A probe takes longer than 100 ns on any machine, and less than 0.1 ms."""
     with tracer(kind) as traced:

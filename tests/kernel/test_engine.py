@@ -199,6 +199,7 @@ class TestIterations:
 class TestIdleness:
     """Time in which the engine enqueued no work."""
 
+    @pytest.mark.acceptance
     def test_idle_time_is_that_of_the_engine(self, service: Service) -> None:
         """It begins just before the engine's own, at the return of a call, and ends just after it, at the next call."""
         served, truth = service.watch.served(), service.truth
@@ -222,6 +223,7 @@ class TestIdleness:
         assert watch.idle_ns == sorted(watch.idle_ns)
         assert min(while_idle()) > 1_000_000_000
 
+    @pytest.mark.acceptance
     def test_short_pauses_are_part_of_iterations(self, account_tracer: Tracer, own_server: Path) -> None:
         """Half a second between two bursts."""
         attach(account_tracer, own_server.parent)
@@ -273,6 +275,7 @@ def sleeps(process: subprocess.Popen[str]) -> int:
 class TestLateStart:
     """The exporter starts while the engine serves."""
 
+    @pytest.mark.acceptance
     def test_late_start_does_not_overcount(self, account_tracer: Tracer, own_server: Path) -> None:
         """Not more iterations than it made, not more idle time, no drops. It is stopped while probes are attached."""
         flags = ("--bursts=2", f"--iterations={LATE}", "--idle-ms=1500", "--output=event", BLOCKING)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
 from exporter.totals import Call
 from tests.support.priority import before_others
 from tests.support.traced import Tracer, only
@@ -37,16 +39,19 @@ def wait_for_room_in_window() -> None:
 class TestSlowest:
     """Within a window, and beyond it."""
 
+    @pytest.mark.acceptance
     def test_slower_call_replaces_a_faster_one(self, traced: Tracer) -> None:
         """Seven of 2 ms, then one of 50 ms."""
         assert slowest(traced, FAST, SLOW).duration_ns >= SLOW_NS - 1_000_000
 
+    @pytest.mark.acceptance
     def test_faster_call_of_the_same_window_does_not_replace_it(self, best_traced: Tracer) -> None:
         """One of 50 ms, then seven of 2 ms."""
         wait_for_room_in_window()
 
         assert slowest(best_traced, SLOW, FAST).duration_ns >= SLOW_NS - 1_000_000
 
+    @pytest.mark.acceptance
     def test_any_call_of_a_later_window_replaces_it(self, best_traced: Tracer) -> None:
         """Recent calls count."""
         wait_for_room_in_window()

@@ -113,6 +113,7 @@ class TestOomKills:
 class TestReclaim:
     """A file of 64 MiB, read five times in a group limited to 32 MiB."""
 
+    @pytest.mark.acceptance
     def test_reclaim_is_counted_for_the_group(self, account_tracer: Tracer, stack: ExitStack) -> None:
         """Each pass has to free pages of the last one: at least 32 MiB or 8,192 pages, at no less than 50 ns each."""
         group = limited(stack, "reclaims")
@@ -144,6 +145,7 @@ class TestReclaim:
 class TestPages:
     """Pages that the kernel allocates for a traced process."""
 
+    @pytest.mark.acceptance
     def test_each_page_that_is_read_is_one_allocation(self, waits_program: Path, stack: ExitStack) -> None:
         """A mapped file of 16 MiB that is not in the page cache is 4,096 pages; the process itself allocates some hundred."""
         path = stack.enter_context(disk.file_of(16 * MIB))

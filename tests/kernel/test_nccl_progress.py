@@ -156,6 +156,7 @@ class TestCompleted:
         ],
         ids=["stream", "event", "device", "driver_s_stream", "driver_s_context", "stream_behind"],
     )
+    @pytest.mark.acceptance
     def test_all_are_complete_when_a_synchronising_call_returns(
         self, own_traced: Tracer, child: ScriptedProcess, call: str
     ) -> None:
@@ -263,6 +264,7 @@ class TestCompleted:
 class TestWaits:
     """Synchronising calls with a collective ahead of them."""
 
+    @pytest.mark.acceptance
     def test_wait_through_events_counts(self, own_traced: Tracer, child: ScriptedProcess) -> None:
         """As PyTorch does it, without synchronising NCCL's own stream. As long as the process itself measures."""
         child(

@@ -134,6 +134,7 @@ class TestRetransmits:
         [(network.PEER_ADDRESS, IpFamily.IPV4), (network.PEER_ADDRESS_6, IpFamily.IPV6)],
         ids=["IPv4", "IPv6"],
     )
+    @pytest.mark.acceptance
     def test_retransmits_belong_to_the_sender(
         self, account_tracer: Tracer, wire: Wire, groups: Groups, address: str, family: IpFamily
     ) -> None:
@@ -148,6 +149,7 @@ class TestRetransmits:
         assert rows_of(account_tracer, groups.client) == {}
         assert account_tracer.drops() == {}
 
+    @pytest.mark.acceptance
     def test_without_drops_there_are_hardly_any(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
         """On a busy machine TCP may time out; the kernel counts that as well."""
         fetch(wire, groups)
@@ -169,6 +171,7 @@ class TestRetransmits:
 
         assert [*rows_of(account_tracer, groups.server)] == [IpFamily.IPV4]
 
+    @pytest.mark.acceptance
     def test_unanswered_connections_are_handshakes(self, account_tracer: Tracer, wire: Wire, groups: Groups) -> None:
         """A SYN to an unused address is sent again after 1 s."""
         line = [sys.executable, "-c", CALLER, "198.18.0.2", "9", "1.5"]
@@ -209,6 +212,7 @@ class TestRetransmits:
         assert rows == {IpFamily.IPV4: RetransmitRow(counted, counted)}
         assert counted >= 1
 
+    @pytest.mark.acceptance
     def test_groups_beyond_the_map_are_dropped(self, wire: Wire, groups: Groups) -> None:
         """Room for one row of an owner, so for two in all, which other groups have: all others are dropped."""
         with tracer(capacities={"retransmits": 1}) as small:
@@ -226,6 +230,7 @@ class TestRetransmits:
 class TestInterfaces:
     """Queues of another network namespace, entered as by --collector.network.namespaces."""
 
+    @pytest.mark.acceptance
     def test_drops_of_a_queue_are_those_of_tc(self, wire: Wire) -> None:
         """A filter drops packets on ingress; the interface itself drops none."""
         with network.server(network.PEER_ADDRESS, wire.peer) as peer, network.dropper(23) as program:

@@ -233,6 +233,7 @@ class TestEnds:
         """The thread of this test."""
         assert Stacks(traced.kernel).take(os.getpid()) is None
 
+    @pytest.mark.acceptance
     def test_process_may_end_while_its_stack_is_read(self, program: Path, traced: Tracer) -> None:
         """Fifty processes, killed at some moment of twenty readings; each stack is of that thread."""
         stacks = Stacks(traced.kernel)
