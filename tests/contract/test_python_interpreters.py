@@ -17,10 +17,10 @@ from exporter.python.code_objects import CodeObject, CodeObjects
 from exporter.python.interpreter import Interpreter, InterpreterSymbols, interpreter_of
 from exporter.python.layout import ABSENT
 from tests.support.interpreters import VERSIONS, interpreters, of_version
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.python_memory import ProcessMemory, frames, threads
 
 TARGET = Path(__file__).parents[1] / "support" / "python_target.py"
-PATIENCE_SECONDS = 60.0
 STEP_IN_LONG_FUNCTIONS = 499
 """A prime. The table of a function of 3,000 lines is read from its start for each instruction."""
 SHOWN_FILES = (

@@ -7,11 +7,11 @@ import subprocess
 
 from docs.generate import ROOT
 from exporter.host.privileges import NEEDS
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command
 
 LABELS = [need.capability.label for need in NEEDS]
 PROFILE = ROOT / "deploy/security/apparmor"
-PATIENCE_SECONDS = 60
 SOURCES = "".join(
     path.read_text(encoding="utf-8") for pattern in ("*.bpf.c", "lib/*.h") for path in (ROOT / "bpf").glob(pattern)
 )

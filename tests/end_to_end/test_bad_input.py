@@ -15,10 +15,10 @@ import pytest
 import gpustall_standin as standin
 from tests.support import certificates
 from tests.support.exporter_process import COMMAND
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import ROOT, need_command, need_tracing
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE_SECONDS = 60
 RECEIVER, SECURE_RECEIVER = "--otlp.endpoint=http://127.0.0.1:4318", "--otlp.endpoint=https://127.0.0.1:4318"
 UNPRIVILEGED = 65534
 

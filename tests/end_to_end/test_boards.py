@@ -17,7 +17,7 @@ from dashboards.panels import Panel
 from tests.support.requirements import need_command, need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
-from tests.support.watched_jobs import PATIENCE_SECONDS, Servers, watched
+from tests.support.watched_jobs import Servers, watched
 
 # whole_machine: the driver names processes as the machine's PID namespace does.
 pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.acceptance]
@@ -54,7 +54,7 @@ class TestBoards:
         for prometheus in asked:
             for query in panel.queries:
                 expression = filled_in(query.expr, RANGE_SECONDS).replace(*SOONER)
-                found = eventually(lambda: prometheus.query(expression), expression, PATIENCE_SECONDS)  # noqa: B023
+                found = eventually(lambda: prometheus.query(expression), expression)  # noqa: B023
                 legend = set(re.findall(r"{{(\w+)}}", query.legend)) - {"le"}
                 assert any(legend <= set(series["metric"]) for series in found), query.legend
 

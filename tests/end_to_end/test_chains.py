@@ -22,6 +22,7 @@ from exporter.text.figures import percent
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.otlp import Received, read_json
 from tests.support.otlp_records import ReceivedLog, ReceivedSpan, read_logs_json, read_spans_json
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.priority import before_others
 from tests.support.prometheus_server import Prometheus, scraping
 from tests.support.receiver import Receiver, Request, receiver
@@ -32,7 +33,6 @@ from tests.support.traced import eventually, only
 FAULT_FROM, FAULT_TO = 700, 1_100
 """Steps of 14 ms without the fault: a baseline of ten seconds, then 400 steps that wait 20 ms for a lock."""
 
-PATIENCE_SECONDS = 60.0
 LOST = 'gpustall_lost_seconds_total{cause="lock"}'
 
 
@@ -65,7 +65,7 @@ class Job:
 
     def wait_for_step(self, number: int) -> None:
         """Return when it has made that step."""
-        eventually(lambda: self.step >= number, f"step {number}", PATIENCE_SECONDS)
+        eventually(lambda: self.step >= number, f"step {number}")
 
 
 @contextmanager
@@ -122,14 +122,14 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Episode:
         a_job() as job,
     ):
         job.wait_for_step(FAULT_FROM)
-        eventually(lambda: severity(exporter, "lock"), "a chain is open", PATIENCE_SECONDS)
-        stored = eventually(lambda: prometheus.exemplars(LOST), "an exemplar is stored", PATIENCE_SECONDS)
+        eventually(lambda: severity(exporter, "lock"), "a chain is open")
+        stored = eventually(lambda: prometheus.exemplars(LOST), "an exemplar is stored")
         opened = [line for line in exporter.logs.splitlines() if 'msg="chain opened: lock' in line]
         (chain_id,) = re.findall(r" chain_id=([0-9a-f]{32}) ", opened[0])
-        eventually(lambda: chain_id in chains_of(history, opened[0]), "it is in the history", PATIENCE_SECONDS)
+        eventually(lambda: chain_id in chains_of(history, opened[0]), "it is in the history")
         explained_open = explained(history, opened[0])
         job.wait_for_step(FAULT_TO)
-        eventually(lambda: severity(exporter, "lock") == 0, "it is resolved", PATIENCE_SECONDS)
+        eventually(lambda: severity(exporter, "lock") == 0, "it is resolved")
         lines = {
             change: [line for line in exporter.logs.splitlines() if f'msg="chain {change}: lock' in line]
             for change in ("opened", "escalated", "resolved")
@@ -143,12 +143,8 @@ def episode(tmp_path_factory: pytest.TempPathFactory) -> Episode:
             every = (one for request in sent(found, "/v1/logs") for one in read_logs_json(request.content))
             return [one for one in every if one.trace_id == chain_id]
 
-        eventually(spans, "its span is pushed", PATIENCE_SECONDS)
-        eventually(
-            lambda: "gpustall.chain.resolved" in {one.event_name for one in logs()},
-            "its end is pushed",
-            PATIENCE_SECONDS,
-        )
+        eventually(spans, "its span is pushed")
+        eventually(lambda: "gpustall.chain.resolved" in {one.event_name for one in logs()}, "its end is pushed")
         points = [one for request in sent(found, "/v1/metrics") for one in read_json(request.content)]
         last = {name: last_open(prometheus, name) for name in ("gpustall_chain_severity", "gpustall_chain_lost_ratio")}
         exporter.stop()

@@ -21,13 +21,13 @@ from exporter.kernel import hazards
 from exporter.kernel.hazards import Fate
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import answer, receiver, refused
 from tests.support.requirements import ROOT, need_command, need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import only
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

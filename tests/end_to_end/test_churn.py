@@ -18,6 +18,7 @@ import gpustall_standin as standin
 from tests.support.accounts import compiled
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank, held_calls, without_rank
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
@@ -32,7 +33,6 @@ STARTS_PER_SECOND = 50
 KILLED_EVERY = 10  # the others exit
 GROWTH = 1.05
 START_TIME_SECONDS = 0.01  # resolution of starts in /proc: of one tgid, two in the same hundredth are the same process
-PATIENCE_SECONDS = 60
 READINGS = 10
 
 
@@ -157,7 +157,7 @@ def _given_back(exporter: Exporter, before: tuple[int, int]) -> None:
         return held == before
 
     try:
-        eventually(is_given_back, f"it holds {before} again", PATIENCE_SECONDS)
+        eventually(is_given_back, f"it holds {before} again")
     except AssertionError as failure:
         raise AssertionError(f"{failure}, but {held}") from None
 
@@ -175,8 +175,8 @@ class TestChurn:
                 churn.start(125)
                 churn.counted()
             churn.settle()
-            eventually(lambda: churn.counted() == churn.made, f"{churn.made} calls are counted", PATIENCE_SECONDS)
-            eventually(lambda: _all_zero(exporter), "the tables are empty", PATIENCE_SECONDS)
+            eventually(lambda: churn.counted() == churn.made, f"{churn.made} calls are counted")
+            eventually(lambda: _all_zero(exporter), "the tables are empty")
             _given_back(exporter, before)
 
             assert churn.made == 4 + 500 * 23
@@ -201,8 +201,8 @@ class TestChurn:
                 with capsys.disabled():
                     print(len(minutes), churn.made, held[-1])
             churn.settle()
-            eventually(lambda: churn.counted() == churn.made, f"{churn.made} calls are counted", PATIENCE_SECONDS)
-            eventually(lambda: _all_zero(exporter), "the tables are empty", PATIENCE_SECONDS)
+            eventually(lambda: churn.counted() == churn.made, f"{churn.made} calls are counted")
+            eventually(lambda: _all_zero(exporter), "the tables are empty")
             _given_back(exporter, before)
             losses = exporter.scrape().losses()
         starts_per_second = churn.made / 23 / (time.monotonic() - begun_at)
@@ -263,7 +263,6 @@ class TestMultiprocessing:
             eventually(
                 lambda: exporter.scrape().total(OPERATIONS, operation="cudaEventRecord") == 3 * workers,
                 f"{3 * workers} calls are counted",
-                PATIENCE_SECONDS,
             )
             scrape = exporter.scrape()
 

@@ -30,7 +30,8 @@ from exporter.output.otlp.records import SpanRecord
 from tests.support.cluster_rows import rows_of
 from tests.support.investigated import an_hour
 from tests.support.otlp_requests import json_logs, protobuf_logs, window_record
-from tests.support.storing import COMMAND, JSON, SECONDS, Answer, Storing, storing
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.storing import COMMAND, JSON, Answer, Storing, storing
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -86,7 +87,7 @@ class TestStart:
     def test_refuses_with_one_line(self, flags: tuple[str, ...], message: str) -> None:
         addresses = ("--web.listen-address=127.0.0.1:0", "--grpc.listen-address=127.0.0.1:0")
         given = [*COMMAND, *(addresses if len(flags) != 1 else addresses[:1]), *flags]
-        done = subprocess.run(given, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(given, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
 
         assert done.returncode in (2, 3)
         assert message in done.stderr
@@ -100,7 +101,7 @@ class TestStart:
             f" sys.exit(main(['cluster', *{flags!r}]))"
         )
         done = subprocess.run(
-            [sys.executable, "-c", source], capture_output=True, text=True, timeout=SECONDS, check=False
+            [sys.executable, "-c", source], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
         )
 
         assert done.returncode == 3
@@ -113,7 +114,7 @@ class TestStart:
             [*COMMAND, *flags, f"--store.path={server.store}"],
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
 
@@ -143,7 +144,7 @@ class TestStart:
             assert any("serving http://127.0.0.1:" in line for line in process.stderr)
         finally:
             process.terminate()
-            process.communicate(timeout=SECONDS)
+            process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
 
 
@@ -276,7 +277,7 @@ class TestGrpc:
     def export(self, channel: grpc.Channel, body: bytes, token: str) -> ExportLogsServiceResponse:
         request = ExportLogsServiceRequest.FromString(body)
         metadata = (("authorization", f"Bearer {token}"),)
-        return LogsServiceStub(channel).Export(request, timeout=SECONDS, metadata=metadata)
+        return LogsServiceStub(channel).Export(request, timeout=PATIENCE_SECONDS, metadata=metadata)
 
     def test_records_are_stored(self, server: Storing, channel: grpc.Channel) -> None:
         before = server.metric("gpustall_cluster_stored_rows_total")
@@ -309,20 +310,20 @@ class TestGrpc:
         """Its size is not even looked at."""
         call = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
         with pytest.raises(grpc.RpcError) as refused:
-            call(bytes(64 << 20), timeout=SECONDS, metadata=(("authorization", "Bearer none"),))
+            call(bytes(64 << 20), timeout=PATIENCE_SECONDS, metadata=(("authorization", "Bearer none"),))
 
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
     def test_metrics_service_is_unimplemented(self, server: Storing, channel: grpc.Channel) -> None:
         with pytest.raises(grpc.RpcError) as refused:
-            MetricsServiceStub(channel).Export(ExportMetricsServiceRequest(), timeout=SECONDS)
+            MetricsServiceStub(channel).Export(ExportMetricsServiceRequest(), timeout=PATIENCE_SECONDS)
 
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
     def test_malformed_message_is_an_invalid_argument(self, server: Storing, channel: grpc.Channel) -> None:
         call = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
         with pytest.raises(grpc.RpcError) as refused:
-            call(b"hello", timeout=SECONDS, metadata=(("authorization", f"Bearer {server.tokens['fleet']}"),))
+            call(b"hello", timeout=PATIENCE_SECONDS, metadata=(("authorization", f"Bearer {server.tokens['fleet']}"),))
 
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
@@ -333,7 +334,7 @@ class TestGrpc:
         call = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
         metadata = (("authorization", f"Bearer {server.tokens['fleet']}"),)
         with pytest.raises(grpc.RpcError) as refused:
-            call(bytes(64 << 20), timeout=SECONDS, metadata=metadata, compression=compression)
+            call(bytes(64 << 20), timeout=PATIENCE_SECONDS, metadata=metadata, compression=compression)
 
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert server.metric("process_resident_memory_bytes") < 400 << 20
@@ -346,9 +347,9 @@ class TestImport:
         command = [*COMMAND, "import", str(history), f"--store.path={tmp_path / 'store'}"]
         with storing(tmp_path / "store", folder) as server:
             assert server.push(protobuf_logs([a_window()])).status == 200
-            busy = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+            busy = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
             server.stop()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
 
         assert (busy.returncode, busy.stderr.count("\n")) == (3, 1)
         assert done.stdout == f"{history}: 16 rows imported, 0 were there already\n"
@@ -383,7 +384,7 @@ class TestFullDisk:
             assert server.metric("gpustall_cluster_commit_failures_total") >= 1
 
             kept.unlink()
-            deadline = time.monotonic() + SECONDS
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while server.push(protobuf_logs([second])).status == 503:
                 assert time.monotonic() < deadline
             assert server.push(protobuf_logs([first, second])).status == 200
@@ -413,14 +414,14 @@ class TestKilled:
             with storing(tmp_path / "store", folder) as server, ThreadPoolExecutor(4) as clients:
                 stop = threading.Event()
                 pushing = [clients.submit(load, server, stop) for _ in range(4)]
-                deadline = time.monotonic() + SECONDS
+                deadline = time.monotonic() + PATIENCE_SECONDS
                 while len(acknowledged) < 20 * round_number and time.monotonic() < deadline:
                     stop.wait(0.01)
                 if round_number < 3:
                     server.kill()
                 stop.set()
                 for one in pushing:
-                    one.result(SECONDS)
+                    one.result(PATIENCE_SECONDS)
         found = [began for (began,) in rows_of(tmp_path / "store", "select began_unix_ns from windows")]
 
         assert len(acknowledged) >= 60

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.exporter_process import COMMAND
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.pseudo_terminal import seat
 from tests.support.requirements import need_command
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE_SECONDS = 60
 SIZE = (100, 40)
 
 

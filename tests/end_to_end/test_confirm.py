@@ -23,6 +23,7 @@ from gpustall_standin.scenarios import HOST_BOUND
 from tests.faults.injectors import cgroups
 from tests.faults.injectors.cpu import named_shell
 from tests.support.exporter_process import COMMAND, running
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
@@ -31,7 +32,6 @@ from tests.support.traced import eventually
 pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.acceptance]
 HOG = "confirm-hog"
 STEPS_TO_LEARN = 800
-PATIENCE_SECONDS = 60.0
 
 
 @contextmanager
@@ -106,13 +106,11 @@ class TestExperiment:
         need_tracing()
         history = tmp_path / "state" / "history.sqlite"
         with running(f"--history.path={history}") as exporter, job() as step:
-            eventually(lambda: step[0] > STEPS_TO_LEARN, "there is a baseline", PATIENCE_SECONDS)
+            eventually(lambda: step[0] > STEPS_TO_LEARN, "there is a baseline")
             # On a busy machine another chain may be open already, and would stay open.
-            eventually(lambda: is_calm(exporter.logs), "no chain is open", PATIENCE_SECONDS)
+            eventually(lambda: is_calm(exporter.logs), "no chain is open")
             with hogs(os.cpu_count() or 1) as tgids:
-                chain_id = eventually(
-                    lambda: open_chain_of_hogs(history), "a chain with the hogs as culprit is open", PATIENCE_SECONDS
-                )
+                chain_id = eventually(lambda: open_chain_of_hogs(history), "a chain with the hogs as culprit is open")
                 chain = chain_id[:8]
                 without_consent = explain(history, f"--confirm={chain}", f"--url={exporter.url}")
                 done = explain(history, f"--confirm={chain}", f"--url={exporter.url}", "--yes")
@@ -182,7 +180,7 @@ class TestFreezer:
             was_paused = state_of(tgid)
             parent.kill()
             parent.wait()
-            eventually(lambda: state_of(tgid) != "T", "it is resumed", PATIENCE_SECONDS)
+            eventually(lambda: state_of(tgid) != "T", "it is resumed")
             parent.stdout.close()
 
         assert was_paused == "T"

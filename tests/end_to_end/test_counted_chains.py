@@ -20,6 +20,7 @@ from dashboards import chains
 from dashboards.data import filled_in
 from tests.support.exporter_process import Exporter, running
 from tests.support.held_calls import fresh_rank, held_calls
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.prometheus_server import Prometheus, serving
 from tests.support.requirements import need_command, need_tracing
 from tests.support.standin_gpu import built
@@ -31,7 +32,6 @@ pytestmark = [
 ]  # its chains are those of its own faults alon, pytest.mark.acceptance]
 
 INTERVALS = ("1s", "5s")
-PATIENCE_SECONDS = 120.0
 CRASHES = 3
 
 STEADY_SECONDS, PAUSED_SECONDS, PAUSE_PERIOD_SECONDS = 11.0, 12.0, 0.2
@@ -127,7 +127,6 @@ def await_scrapes(exporter: Exporter, servers: tuple[Prometheus, ...]) -> None:
                     number(server, f"sum({metric})") == logged(exporter, change).total()
                 ),
                 f"{metric} is scraped",
-                PATIENCE_SECONDS,
             )
 
 

@@ -15,7 +15,8 @@ from exporter.serve.sessions import COOKIE
 from tests.support.history import MS, SECOND
 from tests.support.html_page import HtmlPage
 from tests.support.investigated import two_teams
-from tests.support.serving import SECONDS, Serving, serving
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import Serving, serving
 from tests.support.traced import eventually
 
 
@@ -57,7 +58,7 @@ class Browser:
     def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Got:
         address = urlsplit(self._server.url)
         connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=SECONDS, context=self._server.trusting()
+            address.hostname or "", address.port, timeout=PATIENCE_SECONDS, context=self._server.trusting()
         )
         known = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site": "same-origin"}
         cookies = {"Cookie": self.cookie} if self.cookie else {}
@@ -141,7 +142,7 @@ class TestSignIn:
         Browser(server).sign_in("team-a")
 
         wanted = r"reader=\"team-a\" address=127.0.0.1 method=\"POST\" path=\"/sign-in\" tool=\"\" status=303"
-        assert eventually(lambda: wanted in server.log.read_text(), "the audit has it", SECONDS)
+        assert eventually(lambda: wanted in server.log.read_text(), "the audit has it")
         assert server.tokens["team-a"] not in server.log.read_text()
 
 

@@ -8,11 +8,11 @@ import subprocess
 import pytest
 
 from tests.support.exporter_process import COMMAND
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.traced import only
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
-PATIENCE_SECONDS = 120
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,7 +20,6 @@ from tests.support.traced import eventually
 
 # whole_machine: the driver names processes as the machine's PID namespace does.
 pytestmark = [pytest.mark.end_to_end, pytest.mark.whole_machine, pytest.mark.usefixtures("build")]
-PATIENCE_SECONDS = 60
 GIB = 1 << 30
 
 
@@ -44,7 +43,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     environment = standin.environment({"STANDIN_NVML_STATE": str(state), "STANDIN_DEVICES": "2"})
     with running(environment=environment) as exporter:
         found = Node(exporter, state)
-        eventually(lambda: found.total("gpustall_device_up") == 2, "both GPUs answer", PATIENCE_SECONDS)
+        eventually(lambda: found.total("gpustall_device_up") == 2, "both GPUs answer")
         yield found
 
 
@@ -53,7 +52,7 @@ class TestDevice:
         """The other one has none."""
         write_state(node.state, "gpu 0 reasons 0x20", "gpu 0 temperature 88")
         throttled = "gpustall_device_throttled_seconds_total"
-        eventually(lambda: node.total(throttled, gpu="0", reason="thermal_sw") > 2, "it is booked", PATIENCE_SECONDS)
+        eventually(lambda: node.total(throttled, gpu="0", reason="thermal_sw") > 2, "it is booked")
 
         assert node.total(throttled, gpu="1") == 0
         assert node.total("gpustall_device_temperature_celsius", gpu="0", part="gpu") == 88
@@ -61,7 +60,7 @@ class TestDevice:
     def test_hung_gpu_delays_neither_the_others_nor_the_stop(self, node: Node) -> None:
         """It is not up after five seconds; the exporter stops as usual, with the call still in the library."""
         write_state(node.state, "call nvmlDeviceGetPowerUsage hang 0")
-        eventually(lambda: node.total("gpustall_device_up", gpu="0") == 0, "it is missed", PATIENCE_SECONDS)
+        eventually(lambda: node.total("gpustall_device_up", gpu="0") == 0, "it is missed")
 
         assert node.total("gpustall_device_up", gpu="1") == 1
         assert node.total("gpustall_device_errors_total", gpu="0", reason="timeout") == 1
@@ -75,14 +74,10 @@ class TestDevice:
         command = standin.trainer_command("--ranks=1", "--steps=0", "--quiet")
         with subprocess.Popen(command, env=standin.environment(dict(os.environ)), start_new_session=True) as job:
             try:
-                (info,) = eventually(
-                    lambda: node.exporter.scrape().matching("gpustall_workload_info"),
-                    "it is traced",
-                    PATIENCE_SECONDS,
-                )
+                (info,) = eventually(lambda: node.exporter.scrape().matching("gpustall_workload_info"), "it is traced")
                 write_state(node.state, f"gpu 0 process {info.labels['pid']} {GIB}", "gpu 0 process 1 4096")
                 memory = "gpustall_device_process_memory_bytes"
-                eventually(lambda: node.total(memory, gpu="0", rank="0") == GIB, "it is exported", PATIENCE_SECONDS)
+                eventually(lambda: node.total(memory, gpu="0", rank="0") == GIB, "it is exported")
 
                 assert node.total("gpustall_device_untraced_memory_bytes", gpu="0") == 4096
             finally:

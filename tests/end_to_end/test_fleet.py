@@ -14,7 +14,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from tests.support.investigated import two_teams
-from tests.support.serving import COMMAND, SECONDS, Serving, serving
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import COMMAND, Serving, serving
 from tests.support.traced import eventually
 
 
@@ -42,7 +43,7 @@ def asked(
 ) -> subprocess.CompletedProcess[str]:
     patience = ("--nodes.deadline=60s", *(("--deadline=20s",) if command == "query" else ()))
     arguments = (*COMMAND, command, *flags_for(server, folder, token), *patience, *more)
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
 
 
 class TestQuery:
@@ -196,8 +197,8 @@ class TestTool:
             r"reader=\"admin\" address=127.0.0.1 method=\"POST\" path=\"/api/v1/tools/fleet\" tool=\"fleet\" status=200"
         )
         theirs = r"path=\"/api/v1/sql\" tool=\"query_sql\" status=200"
-        assert eventually(lambda: ours in gateway.log.read_text(), "the server has it", SECONDS)
-        assert eventually(lambda: theirs in server.log.read_text(), "the nodes have it", SECONDS)
+        assert eventually(lambda: ours in gateway.log.read_text(), "the server has it")
+        assert eventually(lambda: theirs in server.log.read_text(), "the nodes have it")
 
     def test_assistant_asks_over_standard_streams(self, server: Serving, tmp_path: Path) -> None:
         arguments = [*COMMAND[1:], "mcp", f"--history.path={tmp_path}/none", *flags_for(server, tmp_path)]

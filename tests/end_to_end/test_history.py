@@ -22,11 +22,11 @@ from exporter.history.file_guard import GROUP
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.history import NOON, SECOND
 from tests.support.mounts import mount_namespace
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import ROOT, need_tracing
 from tests.support.traced import eventually
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE_SECONDS = 60
 KILLS = 20
 HERE = {"PYTHONPATH": str(ROOT)}  # a process that enters a namespace loses its working directory
 UNPRIVILEGED = 65534
@@ -167,7 +167,7 @@ def readings(job: str, tmp_path_factory: pytest.TempPathFactory) -> Readings:
     path, group = reachable(tmp_path_factory.mktemp("readings")), readers_group()
     of_job = (f"--workload={job}", "--per-process")
     with running(f"--history.path={path}") as exporter:
-        document = eventually(lambda: with_processes(path, *of_job), "a window is read", PATIENCE_SECONDS)
+        document = eventually(lambda: with_processes(path, *of_job), "a window is read")
         while_written = explain_unprivileged(path, job, *group)
         text = explain(path, *of_job).stdout
         unknown, without_permission = explain(path, "--workload=rank=77"), explain_unprivileged(path, job)
@@ -175,7 +175,7 @@ def readings(job: str, tmp_path_factory: pytest.TempPathFactory) -> Readings:
         exporter.process.wait()
         after_kill = explain_unprivileged(path, job, *group)
     with running(f"--history.path={path}") as exporter:
-        eventually(lambda: own(exporter, "success") == 1, "the next run writes", PATIENCE_SECONDS)
+        eventually(lambda: own(exporter, "success") == 1, "the next run writes")
     after_end = explain_unprivileged(path, job, *group)
     return Readings(path, text, document, unknown, without_permission, while_written, after_kill, after_end)
 
@@ -210,18 +210,14 @@ class TestDisk:
             disk = namespace.mount("tmpfs", "tmpfs", tmp_path / "disk", "size=512k", "mode=0750")
             path, filler = disk / "history.sqlite", namespace.seen(disk / "filler")
             with running(f"--history.path={path}", under=namespace.enter, environment=HERE) as exporter:
-                eventually(lambda: own(exporter, "success") == 1, "the history is written", PATIENCE_SECONDS)
+                eventually(lambda: own(exporter, "success") == 1, "the history is written")
                 run("dd", "if=/dev/zero", f"of={filler}", "bs=4k")  # until there is no room
-                eventually(lambda: own(exporter, "write_failures_total"), "a write has failed", PATIENCE_SECONDS)
+                eventually(lambda: own(exporter, "write_failures_total"), "a write has failed")
                 ticks = exporter.scrape().total("gpustall_exporter_ticks_total")
-                eventually(
-                    lambda: exporter.scrape().total("gpustall_exporter_ticks_total") > ticks + 4,
-                    "it ticks",
-                    PATIENCE_SECONDS,
-                )
+                eventually(lambda: exporter.scrape().total("gpustall_exporter_ticks_total") > ticks + 4, "it ticks")
                 assert own(exporter, "success") == 0
                 filler.unlink()
-                eventually(lambda: own(exporter, "success") == 1, "it is written again", PATIENCE_SECONDS)
+                eventually(lambda: own(exporter, "success") == 1, "it is written again")
                 logged = [line for line in exporter.logs.splitlines() if 'msg="history' in line]
 
         assert len(logged) == 2
@@ -232,7 +228,7 @@ class TestDisk:
         with mount_namespace() as namespace:
             disk = namespace.mount("tmpfs", "tmpfs", tmp_path / "disk", "ro", "mode=0750")
             with running(f"--history.path={disk}/history.sqlite", under=namespace.enter, environment=HERE) as exporter:
-                eventually(lambda: "history is not kept for now" in exporter.logs, "it is logged", PATIENCE_SECONDS)
+                eventually(lambda: "history is not kept for now" in exporter.logs, "it is logged")
                 assert own(exporter, "success") == 0
                 assert f"cannot write {disk}/history.sqlite-lock: Read-only file system" in exporter.logs
 

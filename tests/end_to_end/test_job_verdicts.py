@@ -20,7 +20,6 @@ from tests.support.traced import eventually
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 SINCE_SECONDS = 300.0
-PATIENCE_SECONDS = 180
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,13 +51,13 @@ def test_rank_that_is_stopped_hangs_its_job(history: Path) -> None:
     command = standin.trainer_command("--ranks=2", "--sync=block", "--quiet")
     with subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL) as job:
         try:
-            known = eventually(lambda: verdict(history, *JobKind), "the job is known", PATIENCE_SECONDS)
+            known = eventually(lambda: verdict(history, *JobKind), "the job is known")
             assert (known.ranks, known.seen, known.conflicts) == (2, 2, ())
 
             ranks = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
             stopped = int(ranks[1])
             os.kill(stopped, signal.SIGSTOP)
-            hung = eventually(lambda: verdict(history, JobKind.HANG), "the job hangs", PATIENCE_SECONDS)
+            hung = eventually(lambda: verdict(history, JobKind.HANG), "the job hangs")
             assert [one.tgid for one in hung.late] == [stopped]
         finally:
             for rank in Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split():

@@ -20,13 +20,13 @@ import gpustall_standin as standin
 from tests.support.breakpoints import patched
 from tests.support.exporter_process import COMMAND, exists, kernel_things
 from tests.support.held_calls import without_rank
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
 TIMES = 12
 SOAK_TIMES = 200
-PATIENCE_SECONDS = 60
 PINNED = Path("/sys/fs/bpf")
 TRACEFS_PROBES = Path("/sys/kernel/tracing/uprobe_events")
 
@@ -150,7 +150,7 @@ class _Killer:
 
     @staticmethod
     def _eventually(condition: object, what: str) -> None:
-        eventually(condition, what, PATIENCE_SECONDS)
+        eventually(condition, what)
 
     def once(self) -> None:
         """Kills an exporter at a random time, until somewhat after it serves."""

@@ -22,6 +22,7 @@ from exporter.host.privileges import NEEDS, Need
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import HeldCalls, fresh_rank
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command, need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually, only
 
@@ -30,7 +31,6 @@ INFO = "gpustall_workload_info"
 USER = 1000
 ALL = tuple(need.capability for need in NEEDS)
 LIBRARIES = len(STANDIN_LIBRARIES)
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -90,7 +90,7 @@ class TestLoss:
                     and page.total("gpustall_lost_seconds_total", cause="network", **of_rank) > 1
                 )
 
-            eventually(is_exported, "all of it is exported", 60)
+            eventually(is_exported, "all of it is exported")
             scene.job.terminate()
             scene.job.wait()
             scene.server.kill()
@@ -118,7 +118,7 @@ class TestLoss:
                     min(retransmitted(page)) > 0 and page.total("gpustall_network_unread_total", reason="namespace") > 0
                 )
 
-            eventually(is_exported, "it is exported", 60)
+            eventually(is_exported, "it is exported")
 
             assert not scene.exporter.scrape().matching("gpustall_network_sockets", rank="0")
 
@@ -132,7 +132,7 @@ class TestLoss:
                     def is_exported() -> bool:
                         return exporter.scrape().total("gpustall_network_socket_segments_total", peer="ephemeral") > 100
 
-                    eventually(is_exported, "its segments are exported", 60)
+                    eventually(is_exported, "its segments are exported")
                     page = exporter.scrape()
                 finally:
                     job.terminate()

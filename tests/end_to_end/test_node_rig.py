@@ -25,12 +25,12 @@ from tests.support.node_rig import (
     node_rig,
     steps_of,
 )
+from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 
 DEADLINE: Final = "30s"
 """The answers are there within a second where nothing else runs. Those that fail would not come within minutes."""
-_PATIENCE_SECONDS: Final = 240
 
 
 class Printed(NamedTuple):
@@ -59,7 +59,7 @@ def printed(rig: NodeRig) -> Mapping[str, Printed]:
 
 
 def _run(command: Sequence[str]) -> Printed:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     return Printed(done.returncode, json.loads(done.stdout))
 
 

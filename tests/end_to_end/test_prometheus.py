@@ -15,7 +15,7 @@ from tests.support import held_calls
 from tests.support.exporter_process import running
 from tests.support.held_calls import fresh_rank
 from tests.support.priority import before_others
-from tests.support.prometheus_server import PATIENCE_SECONDS, Prometheus, scraping
+from tests.support.prometheus_server import Prometheus, scraping
 from tests.support.requirements import need_tracing
 from tests.support.traced import eventually, only
 
@@ -184,6 +184,6 @@ class TestPrometheus:
     def test_exemplar_is_stored(self, prometheus: Prometheus) -> None:
         """The slowest call of its window, with its process and its thread."""
         query = f'gpustall_cuda_operation_duration_seconds_bucket{{rank="{RANK}",operation="cudaStreamSynchronize"}}'
-        exemplar = eventually(lambda: prometheus.exemplars(query), "an exemplar", PATIENCE_SECONDS)[0]
+        exemplar = eventually(lambda: prometheus.exemplars(query), "an exemplar")[0]
         assert set(exemplar["labels"]) == {"pid", "tid"}
         assert 0.004 <= float(exemplar["value"]) < 1.0

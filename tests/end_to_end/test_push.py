@@ -42,7 +42,6 @@ CUMULATIVE = ("default", "binary")
 FLUSH_SECONDS = 2.0
 MARGIN_SECONDS = 3.0  # for a machine that has much to do
 TIMEOUT_SECONDS = 30
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,7 +88,7 @@ def pushing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pushing]:
             lambda: exporter.scrape().total("gpustall_nccl_operation_duration_seconds_count", **last) == 11, "it rests"
         )
         for box in boxes.values():
-            eventually(lambda box=box: sum(calls_of(box.every(rank), WAIT)) >= 23, "it is pushed", PATIENCE_SECONDS)
+            eventually(lambda box=box: sum(calls_of(box.every(rank), WAIT)) >= 23, "it is pushed")
         yield Pushing(exporter, boxes, rank)
 
 
@@ -114,7 +113,7 @@ class TestNumbers:
             scraped = series.of_scrape(pushing.exporter.scrape(), kind, rank=pushing.rank)
             return scraped, self._pushed(pushing, name, kind)
 
-        eventually(lambda: both()[0] == both()[1], f"{name} has the same {kind}", PATIENCE_SECONDS)
+        eventually(lambda: both()[0] == both()[1], f"{name} has the same {kind}")
 
         assert len(both()[0]) > 0
 
@@ -126,11 +125,7 @@ class TestNumbers:
     def test_calls_are_those_that_were_made(self, pushing: Pushing, name: str) -> None:
         """So that two empty results do not count as equal: 23 waits, 17 copies of 4 KiB of which one failed."""
         found = pushing.inboxes[name]
-        eventually(
-            lambda: calls_of(found.newest(pushing.rank), WAIT) == [23],
-            "all is pushed",
-            PATIENCE_SECONDS,
-        )
+        eventually(lambda: calls_of(found.newest(pushing.rank), WAIT) == [23], "all is pushed")
         latest = {
             (point.name, point.attributes.get("operation") or point.attributes.get("direction")): point.value
             for point in found.newest(pushing.rank)
@@ -161,7 +156,6 @@ class TestNumbers:
         eventually(
             lambda: self._sums(pushing) == pytest.approx(scraped(), rel=1e-9, abs=1e-9),
             "the sums are those of the scrape",
-            PATIENCE_SECONDS,
         )
 
         assert len(scraped()) > 0
@@ -221,7 +215,7 @@ class TestHostileNames:
         def pushed() -> set[object]:
             return {point.attributes["comm"] for point in found.newest(rank) if point.name == "gpustall.workload.info"}
 
-        comms: set[object] = eventually(pushed, "it is pushed", PATIENCE_SECONDS)
+        comms: set[object] = eventually(pushed, "it is pushed")
         return comms
 
 
@@ -271,8 +265,8 @@ def _outage(pushing: Pushing, entry: Entry) -> Outage:
             calls.make()
             eventually(lambda: min(map(sub, _failed_pushes(exporter), failed_before)) >= 2, "two pushes fail")
             ticks = _ticks(exporter) - ticks_before
-        eventually(lambda: _calls(default, rank) == [23], "the total is pushed", PATIENCE_SECONDS)
-        eventually(lambda: sum(_deltas(delta, rank)) >= 23, "the deltas are pushed", PATIENCE_SECONDS)
+        eventually(lambda: _calls(default, rank) == [23], "the total is pushed")
+        eventually(lambda: sum(_deltas(delta, rank)) >= 23, "the deltas are pushed")
         delta.await_another()
         return Outage(
             ticks,
@@ -291,7 +285,7 @@ def _deltas(found: Inbox, rank: str) -> list[int]:
 
 
 def _start(found: Inbox, rank: str) -> int:
-    eventually(lambda: calls_of(found.newest(rank), WAIT), "it is pushed", PATIENCE_SECONDS)
+    eventually(lambda: calls_of(found.newest(rank), WAIT), "it is pushed")
     return next(point.start_unix_ns for point in found.newest(rank) if point.name == "gpustall.cuda.operations")
 
 
@@ -357,7 +351,7 @@ class TestMemory:
 
 def _await_failures(exporter: Exporter, count: int) -> None:
     name, failed = "gpustall_exporter_pushes_total", {"outcome": "no_answer"}
-    eventually(lambda: exporter.scrape().total(name, **failed) >= count, f"{count} pushes come to nothing", 60)
+    eventually(lambda: exporter.scrape().total(name, **failed) >= count, f"{count} pushes come to nothing")
 
 
 def _resident_bytes(exporter: Exporter) -> int:

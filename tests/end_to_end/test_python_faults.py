@@ -19,6 +19,7 @@ from exporter.causes import Cause
 from exporter.python.call_site import LINES
 from tests.support.exporter_process import COMMAND, running
 from tests.support.interpreters import interpreters
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.priority import high_priority
 from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built
@@ -27,7 +28,6 @@ from tests.support.traced import eventually
 pytestmark = [pytest.mark.end_to_end, pytest.mark.soak]
 PROGRAM = Path(__file__).with_name("python_faults.py")
 PYTHON = Path("/usr/bin/python3")
-PATIENCE_SECONDS = 60.0
 AT_A_TIME = 2
 RIGHT_SHARE = 0.95
 FAULTS = (
@@ -93,7 +93,7 @@ def played(history: Path, fault: str, python: Path, folder: Path) -> Episode:
         truth = json.loads(job.stdout.readline())
         text = ""
         with suppress(AssertionError):  # counts as one that names no line
-            text = eventually(lambda: evidence_of(history, job.pid), f"evidence of {fault}", PATIENCE_SECONDS)
+            text = eventually(lambda: evidence_of(history, job.pid), f"evidence of {fault}")
     finally:
         os.killpg(job.pid, signal.SIGKILL)  # with its workers
         job.communicate()

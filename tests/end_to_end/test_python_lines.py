@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 PROGRAM = Path(__file__).with_name("python_job.py")
 NAME = PROGRAM.name
 PYTHON = "/usr/bin/python3"
-PATIENCE_SECONDS = 90.0
 LEAST_SECONDS = 0.015
 """A slow allocation: it takes 20 ms from 15 s on."""
 
@@ -51,7 +50,7 @@ class Job(NamedTuple):
                     return evidence[1]
             return None
 
-        return eventually(found, f"evidence with {wanted}", PATIENCE_SECONDS)
+        return eventually(found, f"evidence with {wanted}")
 
 
 class Jobs(NamedTuple):
@@ -160,7 +159,7 @@ def allocations(chains: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def slow_job(jobs: Jobs) -> SlowJob:
     """The history has its slow calls."""
     found = SlowJob(jobs.slow.exporter, jobs.history, jobs.slow.pid)
-    eventually(found.call_sites, "the history has slow calls of the chain", PATIENCE_SECONDS)
+    eventually(found.call_sites, "the history has slow calls of the chain")
     return found
 
 
@@ -191,7 +190,7 @@ class TestSurfaces:
 
     def test_recording_names_the_line(self, slow_job: SlowJob) -> None:
         """It is written some seconds after the chain has opened. Other work on the machine may have caused others."""
-        site = eventually(slow_job.recorded_sites, "there is a recording of its allocations", PATIENCE_SECONDS)[0]
+        site = eventually(slow_job.recorded_sites, "there is a recording of its allocations")[0]
 
         assert site["frames"][0] == {"file": str(PROGRAM), "function": "allocate", "line": line_of("# allocates")}
 

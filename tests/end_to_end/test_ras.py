@@ -19,7 +19,6 @@ from tests.support.requirements import need_tracing
 from tests.support.traced import eventually
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
-PATIENCE_SECONDS = 90.0
 SWITCHED_ON = "--nccl.ras=true"
 
 
@@ -58,8 +57,8 @@ class TestHang:
             variables = {"NCCL_RAS_ADDR": f"{host}:{port}"}
             job = stack.enter_context(hanging_job(variables, [server.listening.fileno()]))
             jobs.append(job)
-            eventually(lambda: job.step >= HANGS_AT - 1, "the job hangs", PATIENCE_SECONDS)
-            evidence = eventually(lambda: of_ras(exporter, job), "NCCL's view of the hang", PATIENCE_SECONDS)
+            eventually(lambda: job.step >= HANGS_AT - 1, "the job hangs")
+            evidence = eventually(lambda: of_ras(exporter, job), "NCCL's view of the hang")
 
             missing = f"rank 1 (process {job.hung_tgid} on 10.0.0.2) of 2 in communicator ae94423cfbb2ef4a"
             assert f"NCCL RAS: {missing} does not answer" in evidence.split("; ")
@@ -69,8 +68,8 @@ class TestHang:
     def test_job_without_ras_is_named_as_such(self) -> None:
         """The stand-in listens on no port, as NCCL before 2.24."""
         with held_calls(), running("--log.format=json", SWITCHED_ON) as exporter, hanging_job() as job:
-            eventually(lambda: job.step >= HANGS_AT - 1, "the job hangs", PATIENCE_SECONDS)
-            evidence = eventually(lambda: of_ras(exporter, job), "why NCCL has no view", PATIENCE_SECONDS)
+            eventually(lambda: job.step >= HANGS_AT - 1, "the job hangs")
+            evidence = eventually(lambda: of_ras(exporter, job), "why NCCL has no view")
 
             assert "no process of the job listens on port 28028" in evidence
             assert queries(exporter) == {"absent": 1}

@@ -19,12 +19,12 @@ import gpustall_standin as standin
 from exporter.recording.call_stream import FrameKind, failure_of, frames
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import held_calls
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.trace_processor import ERRORS, answers
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
-TIMEOUT_SECONDS = 60
 OTHER_USER = 65534
 CALLS = "select name, count(*) from slice where category = 'call' group by 1"
 BYTES = "select distinct int_value from slice join args using (arg_set_id) where name = 'cudaMemcpy2D' and key glob '*bytes'"
@@ -73,14 +73,14 @@ def recorded(*flags: str | Path) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
     return process.returncode, out, err
 
 
 def refusal(exporter: Exporter, line: bytes) -> str:
     """The answer to something that is no request."""
     with socket.socket(socket.AF_UNIX) as peer:
-        peer.settimeout(TIMEOUT_SECONDS)
+        peer.settimeout(PATIENCE_SECONDS)
         peer.connect(str(exporter.socket))
         peer.sendall(line)
         ((kind, content),) = frames(peer.makefile("rb").read)
@@ -121,7 +121,7 @@ class TestRecord:
         process = recorded("--for=12s", f"--output={trace}", f"--recording.socket={exporter.socket}")
         eventually(lambda: "recording single calls for 12 s" in exporter.logs, "the recording has begun")
         with job("--ranks=2", "cudaMemcpy2D:23:65536:d2ph", "ncclAllGather:23:65536") as made:
-            made.communicate(timeout=TIMEOUT_SECONDS)
+            made.communicate(timeout=PATIENCE_SECONDS)
         code, out, err = ended(process)
         errors, calls, sizes, states, flows, ranks = answers(
             trace.read_bytes(), ERRORS, CALLS, BYTES, STATES, COLLECTIVES, RANKS
@@ -144,7 +144,7 @@ class TestRecord:
         process = recorded("--for=15m", f"--output={trace}", f"--recording.socket={exporter.socket}")
         eventually(lambda: "recording single calls for 900 s" in exporter.logs, "the recording has begun")
         with job("cudaMemcpy2D:23:65536:d2ph") as made:
-            made.communicate(timeout=TIMEOUT_SECONDS)
+            made.communicate(timeout=PATIENCE_SECONDS)
         process.send_signal(signal.SIGINT)
         code, _, err = ended(process)
         errors, calls = answers(trace.read_bytes(), ERRORS, CALLS)
@@ -241,7 +241,7 @@ class TestTrace:
         )
         eventually(lambda: "recording single calls for 13 s" in exporter.logs, "the recording has begun")
         with job("cudaMemcpy2D:23:65536:d2ph") as made:
-            made.communicate(timeout=TIMEOUT_SECONDS)
+            made.communicate(timeout=PATIENCE_SECONDS)
         code, out, _ = ended(process)
         lines = [line for line in out.splitlines() if "  cudaMemcpy2D  " in line]
 

@@ -19,9 +19,10 @@ import pytest
 import gpustall_standin as standin
 from exporter.kernel.operations import NUMBERS
 from tests.support import exposition, held_calls
-from tests.support.exporter_process import OPENMETRICS, STOP_SECONDS, Exporter, running
+from tests.support.exporter_process import OPENMETRICS, Exporter, running
 from tests.support.exposition import Scrape
 from tests.support.held_calls import HeldCalls, fresh_rank
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.traced import eventually, only
 
@@ -305,7 +306,7 @@ class TestStopping:
         """A terminal sends SIGINT to a whole group of processes; the exporter's readers are none of it."""
         with running() as exporter:
             os.killpg(exporter.process.pid, signal.SIGINT)
-            exit_code = exporter.process.wait(STOP_SECONDS)
+            exit_code = exporter.process.wait(PATIENCE_SECONDS)
             logs = exporter.logs
 
         assert exit_code == 0

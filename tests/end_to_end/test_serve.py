@@ -28,7 +28,8 @@ from exporter.serve.tools.registry import Offer
 from exporter.service.connections import OF_ADDRESS_MAX, REQUEST_SECONDS
 from exporter.service.http_server import HANDSHAKE_SECONDS
 from tests.support.investigated import two_teams
-from tests.support.serving import COMMAND, SECONDS, Serving, serving
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import COMMAND, Serving, serving
 from tests.support.traced import eventually
 
 
@@ -53,7 +54,9 @@ class TestStart:
         ],
     )
     def test_refuses_to_start_unprotected(self, flags: tuple[str, ...], message: str) -> None:
-        done = subprocess.run([*COMMAND, "serve", *flags], capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            [*COMMAND, "serve", *flags], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
 
         assert done.returncode == 2
         assert message in done.stderr
@@ -74,7 +77,7 @@ class TestStart:
             assert any("serving http://127.0.0.1:" in line for line in process.stderr)
         finally:
             process.terminate()
-            process.communicate(timeout=SECONDS)
+            process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
 
 
@@ -170,7 +173,7 @@ class TestHttpApi:
         server.call("status", token="team-a")
 
         wanted = r"reader=\"team-a\" address=127.0.0.1 method=\"POST\" path=\"/api/v1/tools/status\" tool=\"status\" status=200"
-        assert eventually(lambda: wanted in server.log.read_text(), "the audit has it", SECONDS)
+        assert eventually(lambda: wanted in server.log.read_text(), "the audit has it")
 
 
 class TestWithoutHistory:
@@ -191,7 +194,7 @@ class TestHostileClients:
         address = urlsplit(server.url)
         slow = []
         for _ in range(20):
-            connection = socket.create_connection((address.hostname, address.port), SECONDS)
+            connection = socket.create_connection((address.hostname, address.port), PATIENCE_SECONDS)
             secured = server.trusting().wrap_socket(connection, server_hostname="localhost")
             secured.sendall(b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n")
             slow.append(secured)
@@ -199,7 +202,7 @@ class TestHostileClients:
         assert server.ask("/api/v1/health").status == 200
         answered_seconds = time.monotonic() - began
         for one in slow:
-            one.settimeout(REQUEST_SECONDS + SECONDS)
+            one.settimeout(REQUEST_SECONDS + PATIENCE_SECONDS)
             with suppress(ConnectionError, ssl.SSLError):
                 while one.recv(1024):
                     pass
@@ -211,7 +214,7 @@ class TestHostileClients:
         address = urlsplit(server.url)
         trusting, held = server.trusting(), []
         for _ in range(OF_ADDRESS_MAX + 5):
-            connection = socket.create_connection((address.hostname, address.port), SECONDS)
+            connection = socket.create_connection((address.hostname, address.port), PATIENCE_SECONDS)
             with suppress(ConnectionError, ssl.SSLError):
                 held.append(trusting.wrap_socket(connection, server_hostname="localhost"))
         ended = OF_ADDRESS_MAX + 5 - len(held) + sum(_is_closed(one) for one in held)
@@ -222,8 +225,8 @@ class TestHostileClients:
 
     def test_client_that_never_begins_tls_is_closed(self, server: Serving) -> None:
         address = urlsplit(server.url)
-        with socket.create_connection((address.hostname, address.port), SECONDS) as silent:
-            silent.settimeout(HANDSHAKE_SECONDS + SECONDS)
+        with socket.create_connection((address.hostname, address.port), PATIENCE_SECONDS) as silent:
+            silent.settimeout(HANDSHAKE_SECONDS + PATIENCE_SECONDS)
 
             assert silent.recv(1) == b""
 
@@ -255,7 +258,7 @@ def _is_closed(connection: socket.socket) -> bool:
 async def _over_http(server: Serving, mode: str) -> tuple[Any, ...]:
     headers = {"Authorization": f"Bearer {server.tokens['team-a']}"}
     async with (
-        httpx2.AsyncClient(headers=headers, verify=server.trusting(), timeout=SECONDS) as http,
+        httpx2.AsyncClient(headers=headers, verify=server.trusting(), timeout=PATIENCE_SECONDS) as http,
         Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode=mode) as client,
     ):
         return await _investigation(client)

@@ -62,7 +62,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Exporter, Sc
             scrape = exporter.scrape()
             return scrape if scrape.total("gpustall_culprit_seconds_total", cause="cpu_contention") > 0.05 else None
 
-        yield exporter, eventually(waited, "the job has waited for the CPU", 60)
+        yield exporter, eventually(waited, "the job has waited for the CPU")
 
 
 class TestSidecar:

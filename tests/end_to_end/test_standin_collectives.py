@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.standin_gpu import MS, NOT_READY, TIMEOUT_SECONDS, Gpu, UniqueId, counts, run
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.standin_gpu import MS, NOT_READY, Gpu, UniqueId, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 BUSY = 500 * MS  # a kernel that outlasts whatever keeps this test from enqueuing more behind it
@@ -82,7 +83,7 @@ class TestCollectives:
 
         assert waiting.is_alive()
         gpu("ncclCommAbort", ctypes.c_void_p(comms[0]))
-        waiting.join(TIMEOUT_SECONDS)
+        waiting.join(PATIENCE_SECONDS)
         assert not waiting.is_alive()
         gpu("ncclCommGetAsyncError", ctypes.c_void_p(comms[0]), ctypes.byref(error))
         assert error.value == 2

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import gpustall_standin as standin
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.priority import before_others
-from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, counts, run
+from tests.support.standin_gpu import MS, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 SHORT = (
@@ -50,7 +51,7 @@ def died(*flags: str) -> tuple[int, str]:
         [str(standin.build_dir() / "trainer"), *SHORT, *flags],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     return done.returncode, done.stderr

@@ -43,7 +43,7 @@ def with_job() -> Iterator[Exporter]:
 def busy() -> Iterator[Exporter]:
     """An exporter beside the training job, which has two ranks."""
     with with_job() as found:
-        eventually(lambda: operations_of(found, "1"), "rank 1 trains", 60)
+        eventually(lambda: operations_of(found, "1"), "rank 1 trains")
         yield found
 
 
@@ -76,7 +76,7 @@ class TestStandinJob:
     @pytest.mark.parametrize("rank", ["0", "1"])
     def test_a_rank_has_at_most_600_series(self, busy: Exporter, rank: str) -> None:
         """Every line of it, buckets included; after an evaluation, with which every operation of the job has been seen."""
-        eventually(lambda: "ncclBroadcast" in operations_of(busy, rank), f"rank {rank} has evaluated", 60)
+        eventually(lambda: "ncclBroadcast" in operations_of(busy, rank), f"rank {rank} has evaluated")
 
         assert 100 < sum(sample.labels.get("rank") == rank for sample in busy.scrape().samples) <= 600
 

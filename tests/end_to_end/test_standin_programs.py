@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import gpustall_standin as standin
-from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, counts, run
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.standin_gpu import MS, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 
@@ -104,7 +105,7 @@ def is_running(tgid: int) -> bool:
 
 def wait_until(condition: Callable[[], bool]) -> bool:
     """Whether it is true within a minute."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if condition():  # asked once: a moment later it may be over
             return True
@@ -242,7 +243,7 @@ class TestTrainer:
             [str(standin.build_dir() / "trainer"), *flags, "--rank=1"], stdout=subprocess.PIPE
         ) as peer:
             (final,) = run("trainer", *flags, "--rank=0")
-            peer.communicate(timeout=TIMEOUT_SECONDS)
+            peer.communicate(timeout=PATIENCE_SECONDS)
 
         assert (final["rank"], final["steps"], peer.returncode) == (0, 3, 0)
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.priority import before_others
-from tests.support.standin_gpu import MS, TIMEOUT_SECONDS, Gpu, counts, run
+from tests.support.standin_gpu import MS, Gpu, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
 FORKED = """
@@ -56,7 +57,7 @@ def waiting(**variables: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def comes_true(condition: Callable[[], bool]) -> bool:
     """Whether it is true within a minute."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if condition():  # asked once: a moment later it may be over
             return True
@@ -134,7 +135,7 @@ class TestBlocking:
             [sys.executable, "-c", FORKED, str(build)],
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=True,
         )
 
@@ -229,7 +230,7 @@ class TestBesideTheCalls:
             stdout=subprocess.PIPE,
             text=True,
         ) as held:
-            answer, _ = held.communicate("\n", timeout=TIMEOUT_SECONDS)
+            answer, _ = held.communicate("\n", timeout=PATIENCE_SECONDS)
 
         assert held.returncode == 0
         assert json.loads(answer.splitlines()[-1])["type"] == "final"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import exposition
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command, need_tracing
 from tests.support.systemd_machine import SERVICE, STANDIN, UNIT, Machine, booted
 from tests.support.traced import eventually
@@ -22,7 +23,6 @@ from tests.support.traced import eventually
 pytestmark = pytest.mark.end_to_end
 SOCKET = UNIT.with_suffix(".socket")
 EXPOSURE_MAX = 35  # tenths, of a hundred
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,8 @@ class TestService:
         before = int(machine.show("NRestarts"))
         machine.run("kill", "-STOP", machine.show("MainPID"))
 
-        eventually(lambda: int(machine.show("NRestarts")) == before + 1, "it is restarted", PATIENCE_SECONDS)
-        eventually(lambda: machine.show("ActiveState") == "active", "it serves", PATIENCE_SECONDS)
+        eventually(lambda: int(machine.show("NRestarts")) == before + 1, "it is restarted")
+        eventually(lambda: machine.show("ActiveState") == "active", "it serves")
 
     def test_stop_is_clean_and_quick(self, machine: Machine) -> None:
         """Exit code 0, within two seconds; it can be started again."""

@@ -16,10 +16,10 @@ from exporter.output import protobuf
 from tests.support.exporter_process import COMMAND
 from tests.support.investigated import an_hour
 from tests.support.metrics_page import page, responds
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.pseudo_terminal import seat
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE_SECONDS = 60
 CHECK = [*COMMAND, "check", "--web.listen-address=127.0.0.1:0"]
 REPLAY = [*COMMAND, "demo", "--replay", "cpu-contention"]
 

@@ -16,12 +16,12 @@ import gpustall_standin as standin
 from tests.support import held_calls
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.held_calls import fresh_rank
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.pseudo_terminal import Seat, seat
 from tests.support.requirements import need_command, need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE_SECONDS = 60
 NO_ACCESS_TO_ANYTHING = {"NO_PROXY": "*", "no_proxy": "*"}
 
 

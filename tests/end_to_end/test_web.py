@@ -14,13 +14,13 @@ import pytest
 
 from tests.support import certificates, held_calls, hostile_clients
 from tests.support.exporter_process import Exporter, running
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command, need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
 NEXT_SCRAPE_SECONDS = 1.0
 STOP_SECONDS = 2.0
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

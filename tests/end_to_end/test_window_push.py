@@ -17,6 +17,7 @@ import gpustall_standin as standin
 from tests.support import receiver
 from tests.support.held_calls import fresh_rank, held_calls, without_rank
 from tests.support.otlp_records import WINDOW, ReceivedLog, read_logs_json, read_logs_protobuf
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.pushing_exporter import await_probes, await_process, running
 from tests.support.receiver import Receiver
 from tests.support.requirements import need_tracing
@@ -30,7 +31,6 @@ FAILING = {"STANDIN_FAIL": "cudaMemcpyAsync:2:3"}
 STEPS = 80
 TRAINER = ("--ranks=2", f"--steps={STEPS}", "--pace-us=40000", "--sync=block")
 STEP_COUNT = "gpustall_step_duration_seconds_count"
-PATIENCE_SECONDS = 60.0
 RECEIVERS = pytest.mark.parametrize("name", ["default", "binary"])
 
 

@@ -118,7 +118,7 @@ class TestLongWaits:
             accounts.hogs(2, cpu=1),
             accounts.running(*self.ALONE, waits_program, "call", "burn", "1", "5000") as waiting,
         ):
-            eventually(lambda: accounts.read(probed, {}) and waiting.poll() is not None, "it has ended", 60)
+            eventually(lambda: accounts.read(probed, {}) and waiting.poll() is not None, "it has ended")
             account = accounts.read(probed, {})
 
         assert sum(account.blame_ns().values()) == pytest.approx(runnable_ns(account), rel=0.01, abs=2 * MS)

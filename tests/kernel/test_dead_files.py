@@ -21,11 +21,11 @@ from exporter.host.likely_libraries import in_root
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.silent_files import Served, served
 from tests.support.traced import only
 
 NAME = "libcudart.so.12"
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture

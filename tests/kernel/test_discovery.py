@@ -19,10 +19,10 @@ from exporter.host.likely_libraries import of_python
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, trained, without_rank
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command
 from tests.support.traced import eventually
 
-PATIENCE_SECONDS = 60
 # Maps a file as code, as the loader does, prints `ready`, and stays until its input ends.
 MAPS_AS_CODE = """
 import mmap, os, sys

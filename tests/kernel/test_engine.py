@@ -24,13 +24,13 @@ from exporter.host.processes import Processes
 from exporter.workloads.engine import SERVING
 from exporter.workloads.registry import WorkloadRegistry
 from tests.support.direct_reads import DirectReads
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import STANDIN_LIBRARIES, Tracer, eventually, only, tracer
 
 TITLE = "VLLM::EngineCore"
 WAYS = ("copy", "sync", "event", "ahead")
 """How the host gets an output: cudaMemcpy; cudaMemcpyAsync and cudaStreamSynchronize; an event; an event, one iteration ahead."""
 BLOCKING = "--sync=block"
-PATIENCE_SECONDS = 60
 FIRST = 1  # number of the first process that makes a call
 LATE = 500
 """Iterations of a burst that the exporter comes into, of 4 ms each."""

@@ -20,9 +20,10 @@ from exporter.host.reader import TenantReader
 from exporter.host.tenant_reads import TenantReads
 from exporter.workloads.registry import WorkloadRegistry
 from exporter.workloads.workload_process import WorkloadProcess
-from tests.support.discovering import PATIENCE_SECONDS, Scene, copied, discovering
+from tests.support.discovering import Scene, copied, discovering
 from tests.support.held_calls import without_rank
 from tests.support.named_cgroup import named_cgroup
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.placed import ENTER
 from tests.support.traced import eventually
 

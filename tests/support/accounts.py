@@ -16,10 +16,10 @@ from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.readings import Accounts
 from exporter.kernel.thread_rows import Exposure, FeedingRow, WakeupRow, signed
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import Tracer, eventually
 
 FUNCTIONS = ("cudaEventRecord", "cudaStreamSynchronize", "cudaLaunchKernel")
-TIMEOUT_SECONDS = 60
 
 
 def compiled(source: Path, folder: Path) -> Path:
@@ -114,7 +114,7 @@ def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode in {0, -9}, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]

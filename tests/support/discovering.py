@@ -19,9 +19,9 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.tables import Tables
 from exporter.probes.discovery import Discovery
 from exporter.probes.proc_walk import ProcWalk
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import tracer
 
-PATIENCE_SECONDS = 60
 LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libnccl.so.2")
 
 

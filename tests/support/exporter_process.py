@@ -22,13 +22,12 @@ from typing import NamedTuple
 
 from tests.support import exposition
 from tests.support.exposition import Scrape
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 COMMAND = (sys.executable, "-m", "exporter")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-PATIENCE_SECONDS = 60
 LOG_CHARACTERS_MAX = 20_000
-STOP_SECONDS = 10  # what orchestrators grant at the least before they kill
 _BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
 # enum bpf_cmd: the commands that open a thing of the kernel by its number
 _BY_ID = {"prog": 13, "map": 14, "link": 30}
@@ -92,7 +91,7 @@ class Exporter:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; returns the exit code, as subprocess gives it."""
         self.process.send_signal(number)
-        return self.process.wait(STOP_SECONDS)
+        return self.process.wait(PATIENCE_SECONDS)
 
 
 def kernel_things(tgid: int) -> set[tuple[str, int]]:
@@ -155,9 +154,7 @@ def _served_url(process: subprocess.Popen[bytes], log: Path) -> str:
         return re.search(r"serving (https?://[^\s\"]+)", text) if FIRST_WALK_OVER.search(text) else None
 
     try:
-        found: re.Match[str] = eventually(
-            served, "the exporter serves, and has looked at all processes", PATIENCE_SECONDS
-        )
+        found: re.Match[str] = eventually(served, "the exporter serves, and has looked at all processes")
     except AssertionError as error:
         raise AssertionError(f"{error}; its log:\n{log.read_text()}") from None
     return found[1]
@@ -167,7 +164,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)  # `unshare` does not hand it on
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

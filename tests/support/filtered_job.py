@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_SECONDS
+
 FUNCTIONS = ("cudaEventRecord", "cudaEventQuery", "cudaLaunchKernel", "cudaStreamSynchronize")
-PATIENCE_SECONDS = 60
 
 
 @dataclass

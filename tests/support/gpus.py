@@ -21,8 +21,7 @@ from exporter.gpu.call_timeout import BeforeCall
 from exporter.gpu.driver_calls import DriverFailure
 from exporter.gpu.model import FailureKind, GpuFacts, GpuRecord, Sample
 from exporter.units import NANOSECONDS
-
-PATIENCE_SECONDS = 60
+from tests.support.patience import PATIENCE_SECONDS
 
 
 def facts(gpu: int = 0, uuid: str = "") -> GpuFacts:

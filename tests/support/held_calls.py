@@ -15,8 +15,8 @@ from typing import Any
 
 import gpustall_standin as standin
 from exporter.workloads.rank import ENVIRONMENT_NAMES
+from tests.support.patience import PATIENCE_SECONDS, line_of
 
-PATIENCE_SECONDS = 60
 _ranks = itertools.count(os.getpid() % 1_000_000 * 8)
 
 
@@ -46,8 +46,7 @@ class HeldCalls:
 
     def made(self) -> dict[str, Any]:
         """Wait until all calls are made; returns the counts of the first rank. The process stays alive."""
-        assert self.process.stdout is not None
-        lines = [self.process.stdout.readline() for _ in self.tgids]
+        lines = [line_of(self.process) for _ in self.tgids]
         self.truths = sorted(map(json.loads, lines), key=lambda truth: truth["rank"])
         return self.truths[0]
 
@@ -91,9 +90,8 @@ def held_calls(
         start_new_session=True,
         **more,
     )
-    assert process.stdout is not None
     try:
-        state, *tgids = process.stdout.readline().split()
+        state, *tgids = line_of(process).split()
         assert state == "ready"
         yield HeldCalls(process, tuple(map(int, tgids)))
     finally:

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
+from tests.support.patience import PATIENCE_SECONDS
+
 Address = tuple[str, int]
 Clients = list[socket.socket]
-PATIENCE_SECONDS = 20
 DRIP_SECONDS = 0.05
 
 

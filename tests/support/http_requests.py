@@ -12,12 +12,12 @@ from exporter.http_client.client import HttpClient
 from exporter.http_client.deadline import Deadline
 from exporter.http_client.proxy import proxy_for
 from exporter.http_client.tls import client_context
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import Entry, receiver
 
 JSON = {"Content-Type": "application/json"}
 SHORT_SECONDS = 0.15  # for a response that does not come
 SOON_SECONDS = 5.0  # far less than anything here would take without a deadline
-PATIENCE_SECONDS = 30.0
 MAX_BYTES = 1 << 20
 CLOSED_EARLY = "connection closed before the response was complete"
 

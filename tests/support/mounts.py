@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command
-
-PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ SCRAPE_SECONDS = 5
 LEARN_SECONDS = 12
 """Until the job has a baseline."""
 HOGS_PER_CPU = 3
-PATIENCE_SECONDS = 120.0
 CRITICAL = "GpuStallChainCritical"
 
 _CONFIGURATION = """\
@@ -74,9 +73,9 @@ def page(folder: Path) -> Page:
                 with named_shell(HOG, SPIN, count=HOGS_PER_CPU * (os.cpu_count() or 1)):
                     began_seconds = time.monotonic()
                     first: Notification = eventually(
-                        lambda: next(iter(_paged(notifications(found), "firing")), None), "a page", PATIENCE_SECONDS
+                        lambda: next(iter(_paged(notifications(found), "firing")), None), "a page"
                     )
-                eventually(lambda: _paged(notifications(found), "resolved"), "its resolution", PATIENCE_SECONDS)
+                eventually(lambda: _paged(notifications(found), "resolved"), "its resolution")
             finally:
                 job.kill()
                 job.wait()

@@ -18,7 +18,6 @@ from tests.support.server_process import Server, listening
 from tests.support.traced import eventually
 
 # The first scrape comes some seconds after the start, spread by a hash of the target, and a busy machine adds to that.
-PATIENCE_SECONDS = 60
 # The order of the two messages differs.
 ANNOUNCEMENT = r'\A(?=.*Server is ready to receive web requests).*msg="Listening on"[^\n]* address=(\S+)'
 
@@ -71,7 +70,7 @@ class Prometheus:
     def awaited(self, expression: str) -> list[dict[str, Any]]:
         """The series of a query, as soon as there is one."""
         found: list[dict[str, Any]] = eventually(
-            lambda: self.query(expression), f"{expression}; {self.server.logs[-2000:]}", PATIENCE_SECONDS
+            lambda: self.query(expression), f"{expression}; {self.server.logs[-2000:]}"
         )
         return found
 

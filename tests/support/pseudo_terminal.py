@@ -20,10 +20,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 KIND = "vt100"
-PATIENCE_SECONDS = 60
 _SEQUENCE = re.compile(r"\x1b(?:\[(\??[0-9;]*)([A-Za-z])|([()].)|([=>78DEM]))")
 
 
@@ -168,7 +168,6 @@ class Seat:
             eventually(
                 lambda: all(t in self.picture for t in texts) and not any(t in self.picture for t in without),
                 "the picture",
-                PATIENCE_SECONDS,
             )
         except AssertionError:
             raise AssertionError(f"never seen: {texts} without {tuple(without)}; instead:\n{self.picture}") from None

@@ -26,7 +26,8 @@ from exporter.output.otlp.response import PushOutcome
 from exporter.own_metrics.store import OwnMetrics
 from tests.support import receiver
 from tests.support.otlp import Received, read_json, read_protobuf
-from tests.support.receiver import PATIENCE_SECONDS, Entry, Request
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.receiver import Entry, Request
 from tests.support.records import STARTED_UNIX_NS, TRAINER, at, point
 from tests.support.traced import eventually, only
 

@@ -34,11 +34,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from tests.support.patience import PATIENCE_SECONDS
+
 LOOPBACK = "127.0.0.1"
 ELSEWHERE = "receiver.example"
 """A host that only proxy() finds: a request to a loopback address never goes through a proxy."""
 
-PATIENCE_SECONDS = 30
 PROTOBUF = "application/x-protobuf"
 _CHUNK_BYTES = 65536
 

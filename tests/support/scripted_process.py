@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.patience import line_of
 from tests.support.traced import STANDIN_LIBRARIES, Tracer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,9 +44,8 @@ class ScriptedProcess:
 
     def finish(self, count: int = 1) -> None:
         """Wait until so many lines are done."""
-        assert self._process.stdout is not None
         for _ in range(count):
-            assert self._process.stdout.readline() == "done\n", "the process has ended"
+            assert line_of(self._process) == "done\n", "the process has ended"
 
     def __call__(self, *lines: str) -> None:
         """Run these lines."""
@@ -55,8 +55,7 @@ class ScriptedProcess:
     def value(self, expression: str) -> int:
         """What an expression is."""
         self.begin(f"print({expression}, flush=True)")
-        assert self._process.stdout is not None
-        found = int(self._process.stdout.readline())
+        found = int(line_of(self._process))
         self.finish()
         return found
 
@@ -70,6 +69,7 @@ def scripted_process(libraries: Path) -> Iterator[ScriptedProcess]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
+        start_new_session=True,
     )
     try:
         found = ScriptedProcess(process)

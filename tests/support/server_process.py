@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
-
-PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def listening(command: Sequence[str | Path], address_pattern: str, folder: Path)
         return re.search(address_pattern, log.read_text(), re.DOTALL)
 
     try:
-        match: re.Match[str] = eventually(found, f"{command[0]} listens", PATIENCE_SECONDS)
+        match: re.Match[str] = eventually(found, f"{command[0]} listens")
         yield Server(match[1], log)
     finally:
         process.send_signal(signal.SIGTERM)

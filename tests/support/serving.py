@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 
 from exporter.service.certificate import make_certificate
 from exporter.service.tokens import new_token
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 COMMAND = (sys.executable, "-m", "exporter")
-SECONDS = 60
 _SERVING = re.compile(r"serving (https?://\S+:\d+),")
-_STOP_SECONDS = 20
 
 
 class Reply(NamedTuple):
@@ -49,7 +48,7 @@ class Serving(NamedTuple):
         known = {"Authorization": f"Bearer {self.tokens.get(token, token)}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}{path}", data, known | headers)  # noqa: S310 - our own server
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS, context=self.trusting()) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS, context=self.trusting()) as response:  # noqa: S310
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -81,8 +80,8 @@ def serving(history: Path, folder: Path, *more: str, is_open: bool = False) -> I
     with log.open("wb") as output:
         process = subprocess.Popen([*command, *flags, *more], stderr=output, env={**os.environ, "TZ": "UTC"})
     try:
-        found = eventually(lambda: _SERVING.search(log.read_text()), "it serves", SECONDS)
+        found = eventually(lambda: _SERVING.search(log.read_text()), "it serves")
         yield Serving(process, found[1], folder / "certificate" / "serve.crt", tokens, log)
     finally:
         process.terminate()
-        process.wait(_STOP_SECONDS)
+        process.wait(PATIENCE_SECONDS)

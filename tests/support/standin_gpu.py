@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import gpustall_standin as standin
+from tests.support.patience import PATIENCE_SECONDS
 
-TIMEOUT_SECONDS = 60
 MS = 1_000_000
 NOT_READY = 600
 
@@ -36,7 +36,7 @@ def run(program: str, *arguments: str, **variables: str) -> list[dict[str, Any]]
         check=True,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from exporter.service.certificate import make_certificate
 from exporter.service.tokens import new_token
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 COMMAND = (sys.executable, "-m", "exporter", "cluster")
-SECONDS = 60
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _HTTP = re.compile(r"serving (https?://\S+:\d+), store at")
 _GRPC = re.compile(r"serving OTLP over gRPC.* on port (\d+)")
@@ -61,16 +61,16 @@ class Storing(NamedTuple):
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(SECONDS)
+        return self.process.wait(PATIENCE_SECONDS)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(SECONDS)
+        self.process.wait(PATIENCE_SECONDS)
 
     def _fetched(self, request: urllib.request.Request) -> Answer:
         context = ssl.create_default_context(cafile=self.certificate) if self.url.startswith("https") else None
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS, context=context) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS, context=context) as response:  # noqa: S310
                 return Answer(response.status, response.headers, response.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -98,9 +98,9 @@ def storing(store: Path, folder: Path, *more: str, is_open: bool = False) -> Ite
         command = [*COMMAND, *addresses, f"--store.path={store}", *flags, *more]
         process = subprocess.Popen(command, stderr=output, env={**os.environ, "TZ": "UTC"})
     try:
-        http = eventually(lambda: _HTTP.search(log.read_text()), "it serves", SECONDS)
+        http = eventually(lambda: _HTTP.search(log.read_text()), "it serves")
         grpc = _GRPC.search(log.read_text())
         yield Storing(process, http[1], int(grpc[1]) if grpc else 0, certificate / "serve.crt", tokens, log, store)
     finally:
         process.terminate()
-        process.wait(SECONDS)
+        process.wait(PATIENCE_SECONDS)

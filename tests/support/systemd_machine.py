@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpustall_standin as standin
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 ROOT = Path(__file__).parents[2]
 SERVICE = "gpu-stall-exporter"
 UNIT = ROOT / "deploy/systemd/gpu-stall-exporter.service"
-PATIENCE_SECONDS = 60
 _SYSTEMD = "/lib/systemd/systemd"
 _LOG = "/run/exporter.log"
 CHECKOUT, PYTHON, STANDIN = Path("/opt/checkout"), Path("/opt/python"), Path("/opt/standin")
@@ -129,9 +129,9 @@ def _machine(boot: subprocess.Popen[bytes], log: Path) -> Machine:
         found = Path(f"/proc/{boot.pid}/task/{boot.pid}/children").read_text().split()
         return int(found[0]) if found and Path(f"/proc/{found[0]}/comm").read_text() == "systemd\n" else 0
 
-    machine = Machine(eventually(child, "systemd runs", PATIENCE_SECONDS))
+    machine = Machine(eventually(child, "systemd runs"))
     try:
-        eventually(lambda: machine.show("ActiveState") == "active", "the service is active", PATIENCE_SECONDS)
+        eventually(lambda: machine.show("ActiveState") == "active", "the service is active")
     except AssertionError as error:
         raise AssertionError(f"{error}\n{log.read_text()}\n{machine.logs}") from None
     return machine

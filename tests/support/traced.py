@@ -27,9 +27,9 @@ from exporter.kernel.share_rows import Shares
 from exporter.kernel.tables import Tables
 from exporter.totals import Call
 from tests.support import lent_kernels
+from tests.support.patience import PATIENCE_SECONDS
 
 STANDIN_LIBRARIES = {Api.RUNTIME: "libcudart.so.12", Api.DRIVER: "libcuda.so.1", Api.NCCL: "libnccl.so.2"}
-PATIENCE_SECONDS = 60
 
 
 class OperationSum(NamedTuple):
@@ -210,7 +210,7 @@ def error_key(process: int, operation: str, code: int) -> ErrorKey:
     return ErrorKey(process, NUMBERS[operation], code)
 
 
-def eventually(condition: Any, what: str, patience_seconds: float = 60.0) -> Any:
+def eventually(condition: Any, what: str, patience_seconds: float = PATIENCE_SECONDS) -> Any:
     """The first true value of condition(), which is polled; fails the test after patience_seconds."""
     until = time.monotonic() + patience_seconds
     while time.monotonic() < until:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.held_calls import without_rank
+from tests.support.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60
 SOURCE = Path(__file__).parents[1] / "kernel" / "versions.c"
 NAME = "libcudart.so.12"
 

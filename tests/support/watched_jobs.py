@@ -25,7 +25,6 @@ from tests.support.receiver import receiver
 from tests.support.requirements import ROOT, need_command
 from tests.support.traced import eventually
 
-PATIENCE_SECONDS = 100.0
 FAULT_FROM_STEP = 900
 """Steps of 14 ms until then: a baseline of twelve seconds."""
 HOG = "rsync-backup"
@@ -93,7 +92,7 @@ def watched(folder: Path) -> Iterator[Servers]:
             stack.enter_context(_job(number, flags))
         stack.enter_context(_job(4713, (*_FETCHES, *stack.enter_context(server()).flags)))
         stack.enter_context(_engine())
-        eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open", PATIENCE_SECONDS)
+        eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open")
         _tell_gpus(folder / "nvml", exporter)
         stack.enter_context(named_shell(HOG, SPIN, count=2 * (os.cpu_count() or 1)))
         yield Servers(*servers)

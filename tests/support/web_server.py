@@ -17,9 +17,9 @@ from exporter.output.web.listeners import listening
 from exporter.output.web.pages import Pages
 from exporter.output.web.server import Server
 from exporter.own_metrics.store import OwnMetrics
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.records import point, snapshot_of
 
-PATIENCE_SECONDS = 60
 Address = tuple[str, int]
 SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 SERIES = b"gpustall_cuda_operations_total{"

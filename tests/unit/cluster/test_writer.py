@@ -26,9 +26,9 @@ from exporter.cluster.store import ClusterStore, StoreLimits
 from exporter.cluster.writer import QUEUED_ROWS_MAX, StoreWriter
 from exporter.own_metrics.store import OwnMetrics
 from tests.support.cluster_rows import HOUR, NOON, batch, rows_of, window
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
-PATIENCE_SECONDS = 60
 KEEP_ALL = RetentionLimits(10**6 * HOUR, 1 << 40)
 
 
@@ -156,7 +156,7 @@ class TestWriter:
             found.writer._tick_at = 0.0
             found.writer.copy_open_segment(tmp_path / "copy").result(PATIENCE_SECONDS)
 
-            eventually(lambda: found.writer.failure == "", "it is ready", PATIENCE_SECONDS)
+            eventually(lambda: found.writer.failure == "", "it is ready")
 
     def test_batch_that_cannot_be_stored_costs_only_itself(self, tmp_path: Path) -> None:
         """It is a defect, so that its sender must not try again."""

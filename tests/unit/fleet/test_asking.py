@@ -17,12 +17,8 @@ from exporter.http_client.deadline import Deadline
 from exporter.text.untrusted import small_json_value
 from tests.support.certificates import Certificates
 from tests.support.fleet import dead_node, document, hanging_nodes, nodes_with
-from tests.support.http_requests import (
-    PATIENCE_SECONDS,
-    SHORT_SECONDS,
-    SOON_SECONDS,
-    elapsed_seconds,
-)
+from tests.support.http_requests import SHORT_SECONDS, SOON_SECONDS, elapsed_seconds
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import drip, hang, receiver
 from tests.support.threads import no_more_threads
 from tests.support.traced import only

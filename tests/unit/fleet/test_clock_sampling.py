@@ -15,7 +15,7 @@ from exporter.fleet.exchange import NodeRequest
 from exporter.http_client.deadline import Deadline
 from tests.support.certificates import Certificates
 from tests.support.fleet import clock, document, nodes_with
-from tests.support.http_requests import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import Entry, Request, answer, drop, hang, html
 from tests.support.traced import only
 

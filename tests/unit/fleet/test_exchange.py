@@ -17,7 +17,8 @@ from exporter.http_client.client import HttpConnection
 from exporter.http_client.deadline import Deadline
 from tests.support.certificates import Certificates
 from tests.support.fleet import document, node_at, nodes_with
-from tests.support.http_requests import PATIENCE_SECONDS, raw
+from tests.support.http_requests import raw
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import Entry, drop, html, receiver, redirect
 from tests.support.traced import only
 

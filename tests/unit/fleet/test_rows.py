@@ -11,7 +11,7 @@ from exporter.fleet.node import Node
 from exporter.fleet.rows import ROWS_MAX, NodeRows, gathered, rows_reader, rows_request, with_node
 from exporter.http_client.deadline import Deadline
 from exporter.text.untrusted import Untrusted
-from tests.support.http_requests import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS
 
 HEAD = b'{"columns": ["rank", "steps"]}\n'
 END = b'{"rows": 1, "is_complete": true}\n'

@@ -10,7 +10,8 @@ import pytest
 from exporter.gpu.model import FailureKind
 from exporter.gpu.sampled_gpu import SamplerTiming
 from tests.support import nvml_child as there
-from tests.support.gpus import PATIENCE_SECONDS, Child, with_driver
+from tests.support.gpus import Child, with_driver
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
@@ -36,7 +37,7 @@ class TestWithLibrary:
             known, found = child.call(there.rounds)
             return (found,) if {one.facts.gpu for one in known if one.sample} == set(wanted) else None
 
-        (found,) = eventually(troubles, "they have samples", PATIENCE_SECONDS)
+        (found,) = eventually(troubles, "they have samples")
         return found
 
     def test_call_that_hangs_in_the_library_costs_one_gpu(self, child: Child) -> None:

@@ -9,8 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from exporter.host import interfaces, netlink
-
-PATIENCE_SECONDS = 10
+from tests.support.patience import PATIENCE_SECONDS
 
 
 class TestInterfaces:

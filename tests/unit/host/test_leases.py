@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.host.leases import Lease, Leases, NoLease
-
-PATIENCE_SECONDS = 20.0
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture

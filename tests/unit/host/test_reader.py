@@ -22,13 +22,13 @@ from exporter.host.processes import Processes
 from exporter.host.programs import Program
 from exporter.host.reader import Likely, TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import ROOT
 from tests.unit.host.elf_image import OBJECT, Image, Sym, with_sections
 from tests.unit.host.process_tree import mapping_process, process
 
 PATH = "/opt/libcudart.so.12"
 CUDART = Image([Sym("cudaMalloc"), Sym("cudaFree", 0x401010)]).content()
-PATIENCE_SECONDS = 20.0
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from exporter.errors import ProcessGone
 from exporter.host.processes import Processes
 from exporter.host.symbols import AddressNames, CodeAddress, Symbols, by_files, by_functions
 from tests.support.direct_reads import files_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 from .process_tree import process, stat_line
@@ -24,7 +25,6 @@ MAPS = b"""55729b872000-55729b877000 r-xp 00002000 fe:00 247026                 
 7f5e89f10000-7f5e89f11000 r-xp 00000000 00:2b 9                          /tmp/a\x1bb.so
 """
 STEP, TORCH = 0x55729B872041, 0x7F5E89D3F100
-PATIENCE_SECONDS = 20
 
 
 @pytest.fixture

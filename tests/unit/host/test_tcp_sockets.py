@@ -12,8 +12,7 @@ import pytest
 
 from exporter.errors import NotPossibleHere
 from exporter.host import netlink, tcp_sockets
-
-PATIENCE_SECONDS = 10
+from tests.support.patience import PATIENCE_SECONDS
 
 
 def _proc(folder: Path, *links: str) -> str:

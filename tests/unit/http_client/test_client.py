@@ -29,7 +29,6 @@ from tests.support.http_requests import (
     CLOSED_EARLY,
     JSON,
     MAX_BYTES,
-    PATIENCE_SECONDS,
     SHORT_SECONDS,
     SOON_SECONDS,
     client_of,
@@ -38,6 +37,7 @@ from tests.support.http_requests import (
     raw,
     response_of,
 )
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import Entry, answer, drip, drop, hang, never_read, receiver, redirect, refused
 from tests.support.traced import only
 

@@ -11,7 +11,7 @@ import pytest
 from exporter.http_client.deadline import Deadline
 from exporter.http_client.errors import DeadlineExceeded
 from exporter.http_client.stream import Stream, resolve
-from tests.support.http_requests import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import receiver
 from tests.support.threads import no_more_threads
 

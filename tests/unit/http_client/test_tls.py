@@ -23,7 +23,8 @@ from exporter.http_client.deadline import Deadline
 from exporter.http_client.errors import CertificateUnusable, TlsFailed
 from exporter.http_client.tls import FollowedContext, client_context
 from tests.support.certificates import Certificates
-from tests.support.http_requests import PATIENCE_SECONDS, post
+from tests.support.http_requests import post
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import receiver
 
 

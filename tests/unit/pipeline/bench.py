@@ -32,8 +32,6 @@ from tests.support.stack_collector import STUCK, CollectorBench
 from tests.support.tables import FakeTables
 from tests.unit.host.process_tree import process
 
-PATIENCE_SECONDS = 20
-
 
 class Windows:
     """Builds windows of whatever is handed over. is_wanted: whether a window is due."""

@@ -18,8 +18,9 @@ from exporter.model import Identity, Snapshot
 from exporter.series.host_totals import TotalsByIdentity, TracedProcess
 from exporter.series.store import SeriesStore
 from exporter.totals import Series
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.records import series_of
-from tests.unit.pipeline.bench import PATIENCE_SECONDS, Bench
+from tests.unit.pipeline.bench import Bench
 
 
 class _Disks:

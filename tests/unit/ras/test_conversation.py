@@ -8,6 +8,7 @@ import time
 import pytest
 
 from exporter.ras.conversation import ConversationFailed, RasAnswer, RasFailure, answer_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ras_server import (
     Entry,
     RasServer,
@@ -19,8 +20,6 @@ from tests.support.ras_server import (
     silence,
     then_silence,
 )
-
-PATIENCE_SECONDS = 60.0
 
 
 def answer(server: RasServer, patience_seconds: float = PATIENCE_SECONDS) -> RasAnswer:

@@ -11,9 +11,9 @@ import pytest
 
 from exporter.__main__ import COMMANDS
 from exporter.demo.scenarios import SCENARIOS
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import ROOT
 
-PATIENCE_SECONDS = 60
 RATES = ("rates", f"--rates={ROOT}/alerts/rates.toml")
 RECORDING = f"--recording={SCENARIOS['hang'].recording}"
 PRINTING = pytest.mark.parametrize(

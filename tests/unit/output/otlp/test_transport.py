@@ -14,7 +14,8 @@ import trustme
 from exporter.errors import BadInput
 from exporter.output.otlp.transport import OtlpTransport
 from tests.support.certificates import Certificates
-from tests.support.http_requests import JSON, PATIENCE_SECONDS
+from tests.support.http_requests import JSON
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.pushing import Source, delivering, target, totals
 from tests.support.receiver import answer, receiver
 from tests.support.traced import only

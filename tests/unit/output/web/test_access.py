@@ -23,9 +23,10 @@ from exporter.output.web import access
 from exporter.output.web.access import AccessControl
 from exporter.output.web.pages import Pages
 from exporter.own_metrics.store import OwnMetrics
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.records import point, snapshot_of
 from tests.support.traced import eventually
-from tests.support.web_server import PATIENCE_SECONDS, get, serving
+from tests.support.web_server import get, serving
 
 SNAPSHOT = snapshot_of(catalog.cuda.OPERATIONS, point(12, "runtime", "cudaMalloc"))
 AUTHORITY = trustme.CA()
@@ -76,7 +77,7 @@ def soon() -> datetime.datetime:
 
 def await_time(time_of_day: datetime.datetime) -> None:
     """Wait until it is past."""
-    eventually(lambda: datetime.datetime.now(datetime.UTC) > time_of_day, f"it is {time_of_day}", PATIENCE_SECONDS)
+    eventually(lambda: datetime.datetime.now(datetime.UTC) > time_of_day, f"it is {time_of_day}")
 
 
 @contextmanager
@@ -309,7 +310,7 @@ class TestExpiry:
         keeper.rules()
         assert not caplog.records
         expected = [f"clients will refuse the certificate of {file}: certificate has expired"]
-        eventually(lambda: keeper.rules() and caplog.messages == expected, "it is logged", PATIENCE_SECONDS)
+        eventually(lambda: keeper.rules() and caplog.messages == expected, "it is logged")
         keeper.rules()
 
         assert caplog.messages == expected

@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from tests.support.web_server import PATIENCE_SECONDS, SERIES, connected, exchange, get, pages, serving
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.web_server import SERIES, connected, exchange, get, pages, serving
 
 
 class TestHttp:

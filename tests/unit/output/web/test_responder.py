@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from exporter.model import Snapshot
-from tests.support.web_server import LARGE, PATIENCE_SECONDS, SERIES, SNAPSHOT, connected, get, pages, serving
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.web_server import LARGE, SERIES, SNAPSHOT, connected, get, pages, serving
 
 
 class TestPages:

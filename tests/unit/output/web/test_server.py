@@ -11,8 +11,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
-from tests.support.web_server import LARGE, PATIENCE_SECONDS, connected, exchange, get, pages, serving
+from tests.support.web_server import LARGE, connected, exchange, get, pages, serving
 
 AN_HOUR = 3600.0
 

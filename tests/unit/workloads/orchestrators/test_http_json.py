@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from exporter.workloads.orchestrators.http_json import AnswerTooLarge, Endpoint, RequestFailed
+from tests.support.patience import PATIENCE_SECONDS
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-PATIENCE_SECONDS = 20.0
 MIB = 1 << 20
 Script = Callable[[socket.socket], None]
 

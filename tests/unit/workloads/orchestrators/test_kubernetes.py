@@ -84,7 +84,7 @@ def limits(cluster: Cluster) -> list[int]:
 
 def await_names(cache: PodCache, identifier: str, wanted: ContainerNames | None) -> None:
     """Wait until a container has these names."""
-    eventually(lambda: names_of(cache, identifier) == wanted, f"{identifier[:3]} is {wanted}", 10)
+    eventually(lambda: names_of(cache, identifier) == wanted, f"{identifier[:3]} is {wanted}")
 
 
 class TestApiServer:
