@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -60,10 +59,7 @@ def gpus(count: int) -> list[FakeGpu]:
 
 def rounds(sampler: GpuSampler, until: Callable[[], object]) -> None:
     """As many rounds as it takes."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not until():
-        assert time.monotonic() < deadline, "it has not come to that"
-        sampler.round()
+    eventually(lambda: sampler.round() or until(), "it has come to that")  # type: ignore[func-returns-value]
 
 
 class TestSamples:
