@@ -11,11 +11,7 @@ from tests.support.clock_bounds import offences
 TESTS = Path(__file__).parents[1]
 FOLDERS = ("unit", "contract", "kernel", "end_to_end")
 NOT_YET = frozenset(
-    f"end_to_end/test_{name}.py"
-    for name in (
-        *("cluster", "hung_files", "push", "reload", "serve", "shares", "standin", "switched_off", "systemd"),
-        *("unnamed_libraries", "web"),
-    )
+    f"end_to_end/test_{name}.py" for name in ("cluster", "push", "serve", "shares", "standin", "unnamed_libraries")
 )
 """Files that do so; to be emptied."""
 TIMED = "    began = time.monotonic()\n    act()\n    seconds = time.monotonic() - began\n"
