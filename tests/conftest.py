@@ -11,6 +11,9 @@ import pytest
 from hypothesis import settings
 
 from exporter.host import capabilities
+from tests.support import sweep
+
+sweep.begin_run()
 
 # A busy machine is no defect: no deadline. Other examples each time belong to `make acceptance`.
 settings.register_profile("gate", deadline=None, derandomize=True, database=None)

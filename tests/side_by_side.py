@@ -1,21 +1,24 @@
 """`python -m tests.side_by_side [ARGUMENT...]`: pytest with a worker for each CPU, in namespaces of its own.
 
 An exporter finds every process of its PID namespace that maps a CUDA or NCCL library, and a probe belongs to a file. A worker has
-its own PID namespace, its own copies of the stand-in's libraries and its own CPUs, so tests of two workers do not affect each
-other. The tests of a file run in one worker, one after another. support/isolated.sh makes the namespaces.
+its own PID namespace and its own copies of the stand-in's libraries, so tests of two workers do not affect each other. The tests
+of a file run in one worker, one after another. support/isolated.sh makes the namespaces. What an earlier run has left on the
+machine is removed first (support/sweep.py).
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 import gpustall_standin as standin
-from exporter.kernel.grace_periods import expedited
+from tests.support import sweep
 from tests.support.standin_gpu import built
 
 WORKERS_MAX = 4
@@ -24,20 +27,28 @@ ISOLATED = Path(__file__).parent / "support" / "isolated.sh"
 
 def isolated_workers() -> list[str]:
     """Options of pytest-xdist."""
-    cpus = sorted(os.sched_getaffinity(0))
-    count = min(len(cpus), WORKERS_MAX)
-    shares = (",".join(map(str, cpus[number::count])) for number in range(count))
-    commands = ((ISOLATED, share, standin.build_dir(), sys.executable) for share in shares)
-    return [f"--tx=popen//python={shlex.join(map(str, command))}" for command in commands]
+    count = int(os.environ.get("TEST_WORKERS") or min(len(os.sched_getaffinity(0)), WORKERS_MAX))
+    command = shlex.join(map(str, (ISOLATED, standin.build_dir(), sys.executable)))
+    return [f"--tx=popen//python={command}"] * count
 
 
 def main() -> int:
     """Exit code of pytest."""
     if os.geteuid() != 0:
         return pytest.main(sys.argv[1:])  # tests that need root are skipped
+    is_outermost = sweep.VARIABLE not in os.environ
+    run = sweep.begin_run()
+    sweep.sweep(print)
     built()
-    with expedited():  # most of these tests attach probes and remove them
-        return pytest.main(["--dist=loadfile", "--no-loadscope-reorder", *isolated_workers(), *sys.argv[1:]])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the workers end as after Ctrl-C
+    # Most of these tests attach probes and remove them.
+    quick = sweep.changed(sweep.EXPEDITED, "1") if os.access(sweep.EXPEDITED, os.W_OK) else nullcontext()
+    try:
+        with quick:
+            return pytest.main(["--dist=loadfile", "--no-loadscope-reorder", *isolated_workers(), *sys.argv[1:]])
+    finally:
+        if is_outermost:
+            sweep.sweep(print, ending=run)
 
 
 if __name__ == "__main__":

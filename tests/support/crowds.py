@@ -13,6 +13,7 @@ from pathlib import Path
 from exporter.host.cgroups import unified_hierarchy
 from tests.faults.injectors import NotPossible, cgroups
 from tests.faults.injectors.cpu import in_groups
+from tests.support import sweep
 from tests.support.traced import eventually
 
 UNIFIED = "unified"
@@ -120,6 +121,7 @@ def crowd(controller: str, name: str, user: int) -> Iterator[Crowd]:
             stack.enter_context(cgroups.delegated(root, version, controller))
         parent = root / f"{cgroups.own_prefix()}-{name}"
         parent.mkdir()
+        sweep.mark(parent)
         stack.callback(_remove, parent)
         (parent / "start").mkdir()
         if controller != UNIFIED:

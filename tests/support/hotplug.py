@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.injectors import NotPossible, cgroups
+from tests.support import sweep
 
 CPU = 1
 ONLINE = Path(f"/sys/devices/system/cpu/cpu{CPU}/online")
@@ -32,11 +33,9 @@ def switchable() -> Iterator[None]:
         pytest.skip(f"needs a CPU that can be switched off: there is no {ONLINE}")
     if (groups := _groups_of_cpus()) is not None:
         pytest.skip(f"{groups} is a cpuset of cgroup v1: it would lose the CPU for good")
-    try:
+    with sweep.changed(ONLINE, "1"):
         yield
-    finally:
-        ONLINE.write_text("1")
-        assert ONLINE.read_text().strip() == "1"
+    assert ONLINE.read_text().strip() == "1"
 
 
 def _groups_of_cpus() -> Path | None:

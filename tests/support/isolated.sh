@@ -1,10 +1,10 @@
 #!/bin/sh
-# usage: isolated.sh CPUS FOLDER COMMAND [ARGUMENT...]
-# Runs a command on these CPUs, in its own PID, mount, network and IPC namespaces. FOLDER, of the stand-in's libraries, is replaced by a
+# usage: isolated.sh FOLDER COMMAND [ARGUMENT...]
+# Runs a command in its own PID, mount, network and IPC namespaces. FOLDER, of the stand-in's libraries, is replaced by a
 # copy there. All processes that the command has started are killed when it ends.
-cpus=$1 folder=$2
-shift 2
-export cpus folder
+folder=$1
+shift
+export folder
 # The shell stays, as process 1 of the namespace: it reaps orphans.
 exec unshare --pid --fork --kill-child --mount --net --ipc -- sh -c '
 	set -e
@@ -20,6 +20,6 @@ exec unshare --pid --fork --kill-child --mount --net --ipc -- sh -c '
 	rmdir "$copies"
 	ip link set lo up
 	set +e
-	taskset -c "$cpus" env -u cpus -u folder "$@"
+	env -u folder "$@"
 	exit $?
 ' sh "$@"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import sweep
 from tests.support.traced import eventually
 
 
@@ -47,6 +48,7 @@ def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
                     continue
                 except OSError as error:
                     pytest.skip(f"needs control groups that can be made: {one}: {error.strerror}")
+                sweep.mark(one)
                 made.append(one)
         yield folder
     finally:

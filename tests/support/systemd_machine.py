@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gpustall_standin as standin
+from tests.support import sweep
+from tests.support.named_cgroup import hierarchies
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
@@ -56,6 +58,10 @@ exec chroot . {systemd} --system --unit=for-tests.target --log-target=console
 """
 
 
+# The groups that systemd makes are in one of the tests'.
+_UNSHARE = "unshare --pid --mount --uts --ipc --cgroup --fork --kill-child"
+
+
 @dataclass(frozen=True)
 class Machine:
     """tgid: of its systemd, in the PID namespace of the tests."""
@@ -70,7 +76,7 @@ class Machine:
 
     def inside(self) -> tuple[str, ...]:
         """The beginning of a command line that runs inside."""
-        return ("nsenter", f"--target={self.tgid}", "--pid", "--mount", "--uts", "--ipc", "--root", "--wd")
+        return ("nsenter", f"--target={self.tgid}", "--pid", "--mount", "--uts", "--ipc", "--cgroup", "--root", "--wd")
 
     def show(self, name: str) -> str:
         """A property of the service."""
@@ -90,7 +96,7 @@ class Machine:
 @contextmanager
 def booted(*settings: str) -> Iterator[Machine]:
     """A machine whose service is active. settings: of its [Service] section, over those of the unit: "WatchdogSec=3"."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, sweep.group_tree(hierarchies()["v2"], "systemd") as group:
         script = _BOOT.format(
             folder=folder,
             service=SERVICE,
@@ -109,14 +115,17 @@ def booted(*settings: str) -> Iterator[Machine]:
         log = Path(folder).with_suffix(".log")
         with log.open("w") as to:
             boot = subprocess.Popen(
-                ["unshare", "--pid", "--mount", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-c", script],
+                ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec {_UNSHARE} sh -c "$0"', script],
                 stdin=subprocess.DEVNULL,
                 stdout=to,
                 stderr=to,
                 start_new_session=True,
             )
         try:
-            yield _machine(boot, log)
+            machine = _machine(boot, log)
+            # systemd hands controllers down to the groups within, which it cannot while a process is in the outermost one.
+            (group.parent / "cgroup.procs").write_text(str(boot.pid))
+            yield machine
         finally:
             boot.kill()
             boot.wait()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.injectors import NotPossible
+from tests.support import sweep
 
 MOUNTS = Path("/proc/self/mounts")
 PREFIX = "gpu-stall-fault"
@@ -79,6 +80,7 @@ def groups(controllers: Sequence[str], purpose: str) -> Iterator[dict[str, Group
                 path.mkdir()
             except OSError as error:
                 raise NotPossible(f"cannot make {path}: {error.strerror}") from error
+            sweep.mark(path)
             stack.callback(_remove, path, root)
         yield {controller: Group(paths[root], version) for controller, (root, version) in roots.items()}
 

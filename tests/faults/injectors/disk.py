@@ -22,7 +22,7 @@ READER = "fault-reader"
 @contextmanager
 def file_of(size_bytes: int) -> Iterator[Path]:
     """A file of random bytes, written to the disk; removed at the end."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gpu-stall-") as folder:
         path = Path(folder) / "data"
         with path.open("wb") as file:
             for _ in range(size_bytes >> 20):
