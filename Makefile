@@ -5,16 +5,18 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 RELEASE := build/release-venv
 PYTEST  := $(BIN)/python -m pytest
+PIP     := $(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore --retries 10 --timeout 60
 # Unit tests spend much of their time waiting.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
 
 # Packages of the distribution for the build, and for the tests: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
-TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager unzip:unzip \
-               /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount node:nodejs \
-               /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base \
-               clang-19:clang-19
+TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager \
+               /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
+               /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base
+# Large, and of use to a few tests each, which are skipped in `make test` where they are missing.
+MORE_TEST_NEEDS := node:nodejs clang-19:clang-19
 # The stand-in GPU for the other architecture is cross-compiled.
 CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 	x86_64-linux-gnu-gcc:gcc-x86-64-linux-gnu /usr/x86_64-linux-gnu/include/stdlib.h:libc6-dev-amd64-cross,\
@@ -35,8 +37,13 @@ demo: build ## Build, slow down a stand-in job by a real fault, and say why it w
 	$(SUDO) $(BIN)/gpu-stall-exporter demo $(or $(FLAGS),cpu-contention)
 
 # The gate: red only if the code is wrong. All stages run, so that one run shows all failures.
-test: build $(VENV)/dev test-packages interpreters trace-processor ## Run the tests that a change must pass; needs root and the running kernel
-	@$(MAKE) -s -k -j1 $(TEST_STAGES)
+test: $(VENV)/dev build test-packages ## Run the tests that a change must pass, in 12 minutes on two CPUs; needs root
+	@$(BIN)/python -m tests.stages $(TEST_STAGES)
+
+# FLAGS=--all: hours, with releases, other kernels and soak. FLAGS=rig: only that row.
+acceptance: $(VENV)/dev build test-packages interpreters trace-processor ## Measure and test what make test leaves out, in an hour: one table, build/acceptance.json
+	@./deploy/packages.sh $(MORE_TEST_NEEDS)
+	$(SUDO) env XDG_CACHE_HOME="$${XDG_CACHE_HOME:-$$HOME/.cache}" $(BIN)/python -m tests.acceptance $(FLAGS)
 
 TEST_STAGES := check-static test-without-kernel test-side-by-side
 IN_GATE     := not (acceptance or whole_machine or idle_machine or hardware_speed or soak or nvidia)
@@ -52,7 +59,7 @@ build: packages $(VENV)/run ## Build the BPF objects, the stand-in GPU and the v
 	$(MAKE) -s -C bpf
 	$(MAKE) -s -C tests/standin
 
-check: build $(VENV)/dev check-static ## Lint, check types, build BPF with -Werror, run unit and contract tests; no root
+check: $(VENV)/dev build check-static ## Lint, check types, build BPF with -Werror, run unit and contract tests; no root
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
 
 check-static: $(VENV)/dev
@@ -62,31 +69,31 @@ check-static: $(VENV)/dev
 	$(MAKE) -s -C bpf
 	$(MAKE) -s -C bpf ARCH=arm64 OUT=../build/arm64
 
-test-nvidia: build $(VENV)/dev test-packages ## Test the probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
+test-nvidia: $(VENV)/dev build test-packages ## Test the probes on NVIDIA's own libraries, downloaded from the package index (350 MB)
 	$(SUDO) $(PYTEST) tests -m nvidia
 
 # KERNEL=6.1: only that kernel. PYTEST_FLAGS: arguments of the guest's pytest; files replace the default ones.
-test-kernels: build $(VENV)/dev ## Run kernel tests in the other supported kernels, emulated; KERNEL=6.1 for one; no root
+test-kernels: $(VENV)/dev build ## Run kernel tests in the other supported kernels, emulated; KERNEL=6.1 for one; no root
 	@./deploy/packages.sh $(KERNEL_NEEDS)
 	$(BIN)/python -m tests.kernels $(if $(KERNEL),--kernel $(KERNEL)) $(PYTEST_FLAGS)
 
-soak: build $(VENV)/dev ## Run the tests that take minutes: half an hour of churn, and the exporter killed 200 times
+soak: $(VENV)/dev build ## Run the tests that take minutes: half an hour of churn, and the exporter killed 200 times
 	$(SUDO) $(PYTEST) -q tests -m soak --timeout=3600
 
 # Built as this user, run as root: sudo has another home, so the cache is passed on. Exit code 3: Go is missing.
-conformance: build $(VENV)/dev ## Check scrapes and pushes with an OpenTelemetry Collector and Prometheus 3; needs Go
+conformance: $(VENV)/dev build ## Check scrapes and pushes with an OpenTelemetry Collector and Prometheus 3; needs Go
 	@cache="$${XDG_CACHE_HOME:-$$HOME/.cache}"; $(BIN)/python -m tests.conformance.build; status=$$?; \
 	if [ $$status = 3 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
 	$(SUDO) env XDG_CACHE_HOME="$$cache" $(PYTEST) -q tests/conformance
 
 # FLAGS=--long: 360 episodes, in two hours or more. FLAGS="--replay DIR": replay what --long --out DIR recorded.
 # FLAGS="--trials 40 --seed 7": only trials of other jobs, which the seed chooses.
-faults: build $(VENV)/dev ## Inject real faults and compare the chains, in 14 minutes; hundreds with FLAGS=--long or "--trials N"
+faults: $(VENV)/dev build ## Inject real faults and compare the chains, in 14 minutes; hundreds with FLAGS=--long or "--trials N"
 	@./deploy/packages.sh $(FAULT_NEEDS)
 	$(SUDO) $(BIN)/python -m tests.faults.campaign $(or $(FLAGS),--short)
 
 # FLAGS=fio: only that one. FLAGS=--write: writes docs/investigations.md.
-investigations: build $(VENV)/dev ## Have a client of MCP find the causes of ten real faults, in 12 minutes; nothing else may use CUDA
+investigations: $(VENV)/dev build ## Have a client of MCP find the causes of ten real faults, in 12 minutes; nothing else may use CUDA
 	@./deploy/packages.sh $(FAULT_NEEDS)
 	$(SUDO) $(BIN)/python -m tests.faults.investigations $(FLAGS)
 
@@ -94,7 +101,7 @@ image-steps: build cross-packages $(RELEASE)/ready ## Make a release with its co
 	@./deploy/packages.sh $(IMAGE_NEEDS) runc:runc mmdebstrap:mmdebstrap
 	$(SUDO) $(BIN)/python -m tests.image $(FLAGS)
 
-bench: build $(VENV)/dev ## Measure the figures of docs/measurements.md on this machine
+bench: $(VENV)/dev build ## Measure the figures of docs/measurements.md on this machine
 	$(SUDO) $(BIN)/python -m tests.bench $(FLAGS)
 
 # OUT=folder: output, must be empty. BASE=debian@sha256:…: base of the container image. IMAGE=no: no image.
@@ -107,7 +114,7 @@ $(RELEASE)/ready: deploy/release/requirements.txt
 	$(RELEASE)/bin/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -r $<
 	@touch $@
 
-pictures: build $(VENV)/dev test-packages ## Draw the pictures of the dashboards for the documentation, from jobs with faults
+pictures: $(VENV)/dev build test-packages ## Draw the pictures of the dashboards for the documentation, from jobs with faults
 	$(SUDO) $(BIN)/python -m tests.pictures
 
 golden: $(VENV)/dev ## Rewrite the golden files and the generated parts of the documentation
@@ -141,12 +148,13 @@ $(VENV)/python:
 	@touch $@
 
 $(VENV)/run: $(VENV)/python pyproject.toml tests/standin/pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e . -e tests/standin
+	$(PIP) -e . -e tests/standin
 	@touch $@
 
-$(VENV)/dev: $(VENV)/run
-	$(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore -e '.[dev]'
-	@touch $@
+# Installs what `run` needs as well, so it comes before `build` in the targets above.
+$(VENV)/dev: $(VENV)/python pyproject.toml tests/standin/pyproject.toml
+	$(PIP) -e '.[dev]' -e tests/standin
+	@touch $(VENV)/run $@
 
 clean: ## Remove all build results
 	$(MAKE) -s -C bpf clean
@@ -156,4 +164,4 @@ clean: ## Remove all build results
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run demo test build check check-static soak test-nvidia test-kernels conformance investigations image-steps bench release pictures golden format packages test-packages interpreters trace-processor cross-packages clean help
+.PHONY: run demo test acceptance build check check-static soak test-nvidia test-kernels conformance investigations image-steps bench release pictures golden format packages test-packages interpreters trace-processor cross-packages clean help

@@ -28,6 +28,14 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "Installing:$missing"
 export DEBIAN_FRONTEND=noninteractive
-$sudo apt-get update -qq
-# shellcheck disable=SC2086 # a list of words
-$sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+options="-qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300"
+install() {
+	# shellcheck disable=SC2086 # lists of words
+	$sudo apt-get $options update && $sudo apt-get $options install -y --no-install-recommends $missing >/dev/null
+}
+for pause in 5 20 60; do
+	install && exit 0
+	echo "cannot install packages: trying again in $pause s" >&2
+	sleep "$pause"
+done
+install
