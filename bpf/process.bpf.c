@@ -44,8 +44,16 @@ static __noinline void note_exit(struct task_struct *task, u32 process, bool is_
 
 static __always_inline void end_tracking(struct thread *thread)
 {
+	struct account *account = &thread->account;
+
+	/* The thread runs. If its account has it wait for a CPU, its switch-in was missed: only what was charged of the wait is one. */
+	if (thread->is_tracked && account->state == STATE_RUNNABLE) {
+		account_book(thread, account->blame_ns);
+		account->state = account->running_state;
+		drop(DROP_HEALED);
+	}
 	feeding_leave(thread);
-	end_wait(&thread->account);
+	end_wait(account);
 	interval_end_thread(thread, bpf_ktime_get_ns());
 }
 

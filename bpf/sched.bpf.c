@@ -91,6 +91,7 @@ __noinline int sched_heal_running(struct thread *thread, u64 run_delay_ns, u64 n
 		return 0;
 	struct account *account = &thread->account;
 	u64 missed_ns = elapsed_ns(account->since_ns, now_ns), waited_ns = elapsed_ns(account->run_delay_ns, run_delay_ns);
+	u64 charged_ns = account->state == STATE_RUNNABLE ? elapsed_ns(account->runnable_ns, account->blame_ns) : 0;
 
 	if (waited_ns > missed_ns)
 		waited_ns = missed_ns;
@@ -112,7 +113,7 @@ __noinline int sched_heal_running(struct thread *thread, u64 run_delay_ns, u64 n
 	account->state = account->running_state;
 	barrier();
 	account->version++;
-	blame_nobody(thread, CULPRIT_UNKNOWN, waited_ns);
+	blame_nobody(thread, CULPRIT_UNKNOWN, elapsed_ns(charged_ns, waited_ns));
 	drop(DROP_HEALED);
 	return 0;
 }
