@@ -43,6 +43,21 @@ def _possible_here() -> None:
         subprocess.run(["make", "-s", "-C", str(ROOT / "bpf")], check=True)
 
 
+@pytest.fixture(scope="session")
+def cpu() -> int:
+    """A CPU that this process may use."""
+    return max(os.sched_getaffinity(0))
+
+
+@pytest.fixture(scope="session")
+def two_cpus() -> tuple[int, int]:
+    """Two CPUs for programs of a test; a worker of tests.side_by_side may have only one of those that its namespace has."""
+    cpus = sorted(os.sched_getaffinity(0) | os.sched_getaffinity(1))
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    return cpus[0], cpus[1]
+
+
 @pytest.fixture(scope="module")
 def second_cpu() -> Iterator[None]:
     """A CPU that can go offline; it is online again at the end."""

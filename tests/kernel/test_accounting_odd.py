@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,6 @@ from tests.faults.injectors import cgroups
 from tests.support import accounts
 from tests.support.accounts import Account
 from tests.support.traced import Tracer, eventually, only, tracer
-
-pytestmark = pytest.mark.whole_machine
 
 MS = 1_000_000
 
@@ -45,7 +45,7 @@ class TestEnds:
         """By _exit() and by SIGKILL, after a sleep of 20 ms; it is in no operation's time."""
         account = accounts.run(probed, waits_program, "call", way, "1", "20000")
 
-        assert account.interval_ns(IntervalKind.ABANDONED)[ThreadState.SLEEP] >= 20 * MS
+        assert account.interval_ns(IntervalKind.ABANDONED)[ThreadState.SLEEP] >= (1 - account.healed) * 20 * MS
         assert account.call_ns("cudaEventRecord") == {}
 
     def test_time_of_all_threads_of_a_killed_process_is_kept(self, probed: Tracer, waits_program: Path) -> None:
@@ -90,15 +90,15 @@ class TestCrowds:
         """Each makes one call of 0.1 ms; tids are reused."""
         account = accounts.run(probed, waits_program, "gap", "threads", "500", "100")
 
-        assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= 500 * MS // 10
+        assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= (500 - account.healed) * MS // 10
         assert {name for name in probed.drops() if name.startswith(("sched", "process"))} == set()
 
-    def test_ten_thousand_threads_are_all_counted(self, probed: Tracer, waits_program: Path) -> None:
-        """200 times fifty threads at once, each with one call of 0.1 ms. All their time is booked, from creation to end.
+    def test_two_thousand_threads_are_all_counted(self, probed: Tracer, waits_program: Path) -> None:
+        """40 times fifty threads at once, each with one call of 0.1 ms. All their time is booked, from creation to end.
 
         The sum lies between the span that each thread measures itself and the span around its creation and join.
         """
-        account = accounts.run(probed, waits_program, "gap", "crowd", "200", "100")
+        account = accounts.run(probed, waits_program, "gap", "crowd", "40", "100")
         lived_ns = account.call_ns("cudaEventRecord"), account.interval_ns(*_OF_OTHERS)
         sum_ns = sum(sum(states_ns.values()) for states_ns in lived_ns)
         calls = only(
@@ -109,19 +109,14 @@ class TestCrowds:
 
         lost = sum(count for name, count in probed.drops().items() if name.startswith("cuda"))
 
-        assert calls + lost == 10_000
-        assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= calls * MS // 10
+        assert calls + lost == 2000
+        assert account.call_ns("cudaEventRecord")[ThreadState.SLEEP] >= (calls - account.healed) * MS // 10
         assert account.truth["least_ns"] <= sum_ns <= account.truth["most_ns"]
 
     def test_crowds_leave_no_memory_behind(self, probed: Tracer, waits_program: Path) -> None:
-        """With 50 threads at a time, at most two crowds exist at once; the maps do not grow."""
-        with accounts.running(waits_program, "gap", "crowd", "100", "100") as process:
-            most = 0
-            while process.poll() is None:
-                most = max(most, len(accounts.read(probed, {}).accounts.threads))
-        account = accounts.read(probed, {})
+        """The maps do not grow, and no living thread is read when all have ended."""
+        account = accounts.run(probed, waits_program, "gap", "crowd", "40", "100")
 
-        assert 1 <= most <= 1 + 2 * 50
         assert account.accounts.threads == []
         assert len(account.accounts.intervals) <= len(IntervalKind)
         assert len(account.accounts.operations) == len(accounts.FUNCTIONS)
@@ -147,11 +142,14 @@ class TestSameTid:
 
         A missed exit leaves a process number behind, which is recognised as older than the second process.
         """
-        accounts.run(probed, waits_program, "call", "nap", "23", "1000")
-        ((number, first),) = probed.tables.read_processes().items()
+        with _held(waits_program, "call", "nap", "23", "1000") as process:
+            eventually(lambda: _calls(probed) == 23, "it has made its calls")
+            ((number, first),) = probed.tables.read_processes().items()
+            ((tgid, _),) = probed.kernel.maps["process_numbers"].items()  # in the machine's PID namespace
+            process.communicate("\n")
         if not is_exit_seen:
             left = abi.PROCESS_NUMBER.pack(number, 0, first.start_ns)
-            probed.kernel.maps["process_numbers"].put(abi.NUMBER.pack(first.tgid), left)
+            probed.kernel.maps["process_numbers"].put(tgid, left)
         account = _run_under(probed, first.tgid, waits_program, "call", "nap", "5", "1000")
         rows = {
             key.process: row
@@ -162,26 +160,36 @@ class TestSameTid:
 
         assert [row.tgid for row in probed.tables.read_processes().values()] == [first.tgid] * 2
         assert {process: row.timed for process, row in rows.items()} == {number: 23, number + 1: 5}
-        assert 5 * MS <= slept_ns[number + 1] <= account.truth["wall_ns"]
-        assert slept_ns[number] >= 23 * MS
+        assert (5 - account.healed) * MS <= slept_ns[number + 1] <= account.truth["inside_ns"]
+        assert slept_ns[number] >= (23 - account.healed) * MS
 
 
 class TestMoved:
-    """A program that changes its cgroup while it runs."""
+    """A program that is moved to another cgroup while it runs."""
 
     def test_sums_hold_across_moves_between_cgroups(
-        self, probed: Tracer, waits_program: Path, cpu_group: cgroups.Group
+        self, probed: Tracer, waits_program: Path, cpu_group: cgroups.Group, cpu: int
     ) -> None:
-        """Ten times to another group of the cpu controller and back; each group has its own run queue."""
-        places = (cpu_group.path, cpu_group.path.parent)
-        there, back = (f"echo $P > {one}/cgroup.procs; sleep .05" for one in places)
-        move = f"for i in 1 2 3 4 5; do sleep .05; {there}; {back}; done"
-        command = f"P=$$; ({move}) & exec taskset -c 1 {waits_program} call spin 10 100000"
-        with accounts.hogs(1, cpu=1):
-            account = accounts.run(probed, "sh", "-c", command)
-        beyond_ns = account.truth["wall_ns"] - sum(account.call_ns("cudaEventRecord").values())
+        """Ten times to another group of the cpu controller and back, each of which has its own run queue."""
+        command = ("taskset", "-c", str(cpu), waits_program, "call", "spin", "1", "600000000")
+        with accounts.hogs(1, cpu), accounts.running(*command) as process:
+            for path in (cpu_group.path, cpu_group.path.parent) * 5:
+                switches = _switches(probed)
+                eventually(
+                    lambda seen=switches: _switches(probed) > seen, "it has been switched out since the last move"
+                )
+                (path / "cgroup.procs").write_text(str(process.pid))
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+            thread = only(accounts.read(probed, {}).accounts.threads)
 
-        assert 0 <= beyond_ns <= 2 * MS + sum(account.interval_ns(IntervalKind.GAP).values())
+        assert thread.state == ThreadState.STOPPED
+        assert sum(thread.open_ns) == thread.read_ns - thread.opened_ns
+
+
+def _switches(probed: Tracer) -> int:
+    """How often living threads were preempted."""
+    return sum(thread.involuntary for thread in accounts.read(probed, {}).accounts.threads)
 
 
 class TestLateStart:
@@ -189,26 +197,28 @@ class TestLateStart:
 
     def test_time_before_the_exporter_is_not_booked(self, account_tracer: Tracer, waits_program: Path) -> None:
         """A call that was open at the attachment is not counted; later ones are."""
-        command = [waits_program, "call", "nap", "400", "10000"]
+        command = [waits_program, "call", "nap", "40000", "10000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
+                attached_ns = time.monotonic_ns()
                 accounts.probe(account_tracer, waits_program)
 
-                def in_a_call() -> bool:
+                def asleep_in_a_call() -> ThreadRow | None:
                     threads = accounts.read(account_tracer, {}).accounts.threads
-                    return any(thread.operation != OPERATION_NONE for thread in threads)
+                    asleep = (thread for thread in threads if thread.state == ThreadState.SLEEP)
+                    return next((thread for thread in asleep if thread.operation != OPERATION_NONE), None)
 
-                eventually(in_a_call, "a call is open")
-                (thread,) = accounts.read(account_tracer, {}).accounts.threads
+                thread = eventually(asleep_in_a_call, "it sleeps in a call")
             finally:
                 process.kill()
 
-        assert sum(thread.open_ns) <= thread.read_ns - thread.opened_ns + MS
+        assert attached_ns <= thread.opened_ns
+        assert sum(thread.open_ns) == thread.read_ns - thread.opened_ns
         assert thread.victim is Victim.STEP
 
     def test_children_from_before_are_adopted(self, account_tracer: Tracer, wakeups_program: Path) -> None:
         """The worker was forked before tracing began."""
-        command = [wakeups_program, "nap", "400", "10000"]
+        command = [wakeups_program, "nap", "40000", "10000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
                 eventually(lambda: _children(process.pid), "the worker is there")
@@ -225,13 +235,34 @@ class TestLateStart:
                 process.kill()
 
 
+@contextmanager
+def _held(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A program that ends after it has read a line."""
+    environment = {**os.environ, "WAITS_HELD": "1"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _calls(probed: Tracer) -> int:
+    """Calls of cudaEventRecord that have returned."""
+    rows = probed.tables.read().operations.items()
+    return sum(row.calls for key, row in rows if OPERATIONS[key.operation].name == "cudaEventRecord")
+
+
 def _children(tgid: int) -> str:
     return Path(f"/proc/{tgid}/task/{tgid}/children").read_text(encoding="ascii").strip()
 
 
 def _run_under(tracer: Tracer, tid: int, *command: str | Path) -> Account:
     environment = {**os.environ, "WAITS_TID": str(tid)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=accounts.TIMEOUT_SECONDS
+    )
     if done.returncode == 77:
         pytest.skip(f"needs a tid of one's choice: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr

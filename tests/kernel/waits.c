@@ -5,6 +5,7 @@
  * WAITS_TID=TID: it waits in a child with this tid, and exits with 77 if the tid is in use.
  * WAITS_WATCH=TGID[,TGID...]: it also prints how long these processes ran in that time.
  * WAITS_GROUP=FOLDER: it is in this cgroup only while it waits.
+ * WAITS_HELD=1: it reads a byte before it ends.
  * WAITS_IDLE=1: from its first wait on it runs only when nothing else does (SCHED_IDLE).
  * It exports the names it is probed under (-rdynamic). A gap follows a synchronising call and ends with a launch.
  */
@@ -119,10 +120,20 @@ static void become(pid_t tid)
 	exit(child < 0 ? 77 : 1);
 }
 
+static void (*way)(void);
+static long long inside_ns; /* in ways, as measured within the calls; wall_ns is measured around the calls */
+
+static void measured_way(void)
+{
+	long long before_ns = now_ns();
+
+	way();
+	inside_ns += now_ns() - before_ns;
+}
+
 int main(int argc, char **argv)
 {
-	void (*way)(void) = NULL;
-	long long wall_ns = 0, before_ns, started_ns, delay_before_ns, delay_ns;
+	long long wall_ns = 0, before_ns, began_ns, started_ns, delay_before_ns, delay_ns;
 	long long watched_before_ns[MOST_WATCHED], watched_after_ns[MOST_WATCHED];
 	int watched;
 	struct rusage before, after;
@@ -141,6 +152,7 @@ int main(int argc, char **argv)
 	if (argc > 4)
 		wait_us = atoll(argv[4]);
 	open_files();
+	began_ns = now_ns();
 	cudaLaunchKernel();
 	enter("");
 	if (getenv("WAITS_IDLE"))
@@ -155,11 +167,11 @@ int main(int argc, char **argv)
 			cudaStreamSynchronize(NULL);
 		before_ns = now_ns();
 		if (strcmp(argv[1], "call") == 0)
-			cudaEventRecord(way);
+			cudaEventRecord(measured_way);
 		else if (strcmp(argv[1], "sync") == 0)
-			cudaStreamSynchronize(way);
+			cudaStreamSynchronize(measured_way);
 		else
-			way();
+			measured_way();
 		wall_ns += now_ns() - before_ns;
 		if (getpid() != self)
 			_exit(0);
@@ -171,10 +183,13 @@ int main(int argc, char **argv)
 	ran_of_watched_ns(watched_after_ns);
 	getrusage(RUSAGE_THREAD, &after);
 	enter("../");
+	if (getenv("WAITS_HELD"))
+		getchar();
 	printf("{\"watched_ns\":[");
 	for (int i = 0; i < watched; i++)
 		printf("%s%lld", i ? "," : "", watched_after_ns[i] - watched_before_ns[i]);
 	printf("],\"least_ns\":%lld,\"most_ns\":%lld", least_ns, most_ns);
+	printf(",\"began_ns\":%lld,\"inside_ns\":%lld", began_ns, inside_ns);
 	printf(",\"wall_ns\":%lld,\"total_ns\":%lld,\"run_delay_ns\":%lld,\"voluntary\":%ld,\"involuntary\":%ld,\"cpu_ns\":%lld}\n",
 	       wall_ns, total_ns, delay_ns, after.ru_nvcsw - before.ru_nvcsw,
 	       after.ru_nivcsw - before.ru_nivcsw,

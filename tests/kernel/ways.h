@@ -13,7 +13,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/select.h>
@@ -111,6 +113,27 @@ static void in_timerfd(void)
 	close(timer);
 }
 
+/* The parent sleeps (S), or is stopped (T), when this returns. */
+static void await_parent(char wanted)
+{
+	char path[32], text[512], *name_end;
+	int file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", getppid());
+	file = open(path, O_RDONLY);
+	for (;; usleep(100)) {
+		ssize_t length = pread(file, text, sizeof(text) - 1, 0);
+
+		if (length <= 0)
+			_exit(1);
+		text[length] = 0;
+		name_end = strrchr(text, ')');
+		if (name_end && name_end[2] == wanted)
+			break;
+	}
+	close(file);
+}
+
 static int is_polled; /* poll() before each read */
 
 static void child_naps_and_writes(int from)
@@ -120,6 +143,7 @@ static void child_naps_and_writes(int from)
 	char byte = 0;
 
 	if (child == 0) {
+		await_parent('S');
 		nap();
 		_exit(write(pair[1], &byte, 1) != 1);
 	}
@@ -211,6 +235,7 @@ static void in_child(void)
 	pid_t child = fork();
 
 	if (child == 0) {
+		await_parent('S');
 		nap();
 		_exit(0);
 	}
@@ -219,10 +244,10 @@ static void in_child(void)
 
 static void stopped(void)
 {
-	pid_t child = fork(), parent = getppid();
+	pid_t child = fork();
 
-	(void)parent;
 	if (child == 0) {
+		await_parent('T');
 		nap();
 		kill(getppid(), SIGCONT);
 		_exit(0);

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -29,13 +30,20 @@ def compiled(source: Path, folder: Path) -> Path:
     return program
 
 
+UNASKED = frozenset(
+    (ThreadState.ON_CPU, ThreadState.RUNNABLE, ThreadState.FAULT, ThreadState.MEMORY, ThreadState.RECLAIM)
+)
+"""States that a busy machine adds to those of the program's own system calls."""
+
+
 @dataclass
 class Account:
-    """One program: `truth` from its own output, the rest from the maps."""
+    """One program: `truth` from its own output, the rest from the maps. read_ns: CLOCK_MONOTONIC after its end."""
 
     truth: dict[str, Any]
     accounts: Accounts
     healed: int
+    read_ns: int
 
     def call_ns(self, operation: str) -> dict[ThreadState, int]:
         """State -> nanoseconds in calls of an operation."""
@@ -52,6 +60,17 @@ class Account:
             if key.kind in kinds:
                 _add(found, row.states_ns)
         return found
+
+    def booked_ns(self) -> dict[ThreadState, int]:
+        """State -> nanoseconds of ended threads, in calls and outside."""
+        found: dict[ThreadState, int] = {}
+        for row in (*self.accounts.operations.values(), *self.accounts.intervals.values()):
+            _add(found, row.states_ns)
+        return found
+
+    def waited_ns(self) -> int:
+        """Of that, waits for a CPU. Charges add up to them."""
+        return self.booked_ns().get(ThreadState.RUNNABLE, 0)
 
     def exposure(self, operation: str) -> Exposure:
         """All waits of the operation, after any work."""
@@ -114,7 +133,7 @@ def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=2 * PATIENCE_SECONDS,
     )
     assert done.returncode in {0, -9}, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -133,14 +152,21 @@ def running(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 def read(tracer: Tracer, truth: dict[str, Any]) -> Account:
     """Read the maps now."""
+    read_ns = time.monotonic_ns()
     accounts = tracer.tables.read_accounts(tracer.tables.read_processes())
-    return Account(truth, accounts, tracer.tables.healed())
+    return Account(truth, accounts, tracer.tables.healed(), read_ns)
+
+
+def hogs(count: int, cpu: int) -> AbstractContextManager[list[int]]:
+    """Shells that only use a CPU, see named_hogs()."""
+    return named_hogs(["sh"] * count, cpu)
 
 
 @contextmanager
-def hogs(count: int, cpu: int) -> Iterator[list[int]]:
-    """tgids of processes that only use a CPU. They are running when the block begins."""
-    started = [subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]) for _ in range(count)]
+def named_hogs(names: Sequence[str], cpu: int) -> Iterator[list[int]]:
+    """tgids of processes with these names that only use a CPU. They are running when the block begins."""
+    spin = "printf %s $0 >/proc/$$/comm; while :; do :; done"
+    started = [subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", spin, name]) for name in names]
     try:
         for one in started:
             eventually(lambda one=one: _used_ticks(one.pid) > 0, "the hog runs")
