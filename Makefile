@@ -12,7 +12,7 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # Packages of the distribution for the build, and for the tests: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
-TEST_NEEDS  := prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager \
+TEST_NEEDS  := prometheus:prometheus rsync:rsync prometheus-alertmanager:prometheus-alertmanager \
                /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
                /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base
 # Large, and of use to a few tests each, which are skipped in `make test` where they are missing.

@@ -16,7 +16,6 @@ from exporter.gpu.model import FailureKind, Sample
 from exporter.gpu.sampled_gpu import SamplerTiming
 from exporter.gpu.sampler import GpuSampler
 from tests.support.gpus import Clock, FakeDriver, FakeGpu, Held, facts, failure
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 SECOND = 1_000_000_000
