@@ -111,6 +111,7 @@ FOREIGN_FLAGS = {
     "rm",
     "user",
     "image-architecture",  # deploy.release
+    "all",
     "long",
     "only",
     "trials",

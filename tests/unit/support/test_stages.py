@@ -1,4 +1,4 @@
-"""tests.stages: what is said of each stage of `make test`."""
+"""tests.stages: the report of the stages of `make test`."""
 
 from __future__ import annotations
 
