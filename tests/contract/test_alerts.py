@@ -12,6 +12,7 @@ from dashboards.__main__ import BOARDS
 from docs.generate import ROOT
 from exporter.catalog import METRICS
 from exporter.causes import Cause
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
 ALERTS = ROOT / "alerts"
@@ -35,7 +36,7 @@ def rule(name: str) -> str:
 def promtool(*arguments: str | Path) -> None:
     """Fails if promtool reports a problem."""
     assert PROMTOOL is not None
-    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -24,6 +24,7 @@ from exporter.config import SETTINGS
 from exporter.history import file_guard
 from exporter.host.privileges import NEEDS
 from tests.image.__main__ import BASE, CAPABILITIES, HISTORY_GROUP
+from tests.support.patience import PATIENCE_SECONDS
 
 DEPLOY = ROOT / "deploy"
 KUSTOMIZE = DEPLOY / "kustomize"
@@ -54,7 +55,7 @@ def checked(*command: str | Path) -> None:
     """By a tool of Prometheus; fails when it complains."""
     if shutil.which(str(command[0])) is None:
         pytest.skip(f"{command[0]} is missing: install the package prometheus")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_SECONDS
+
 PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
@@ -202,7 +204,9 @@ class TestLibraries:
             "for name in main.COMMANDS: importlib.import_module(f'exporter.commands.{name}')\n"
             "print(*sys.modules)"
         )
-        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", source], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+        )
 
         assert {*done.stdout.split()} & {"duckdb", "grpc", "mcp", "starlette", "uvicorn"} == set()
 

@@ -11,6 +11,7 @@ from exporter.output.negotiation import Format
 from exporter.output.own_exposition import OwnExposition
 from exporter.own_metrics.store import OwnMetrics
 from tests.support.golden import CASES, FOLDER
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
 pytestmark = NEEDS_PROMTOOL
@@ -20,7 +21,7 @@ def lint(exposition: bytes) -> tuple[int, str]:
     """Exit code and output of `promtool check metrics`."""
     assert PROMTOOL is not None
     done = subprocess.run(
-        [PROMTOOL, "check", "metrics"], input=exposition, capture_output=True, timeout=60, check=False
+        [PROMTOOL, "check", "metrics"], input=exposition, capture_output=True, timeout=PATIENCE_SECONDS, check=False
     )
     return done.returncode, (done.stdout + done.stderr).decode()
 

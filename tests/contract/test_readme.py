@@ -10,6 +10,7 @@ from pathlib import Path
 from docs.generate import ROOT
 from exporter.__main__ import COMMANDS
 from exporter.config.web import DEFAULT_PORT
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
 README = ROOT / "README.md"
@@ -24,7 +25,9 @@ def blocks(language: str) -> list[str]:
 def promtool(*arguments: str) -> str:
     """Output of `promtool check`; fails if it reports a problem."""
     assert PROMTOOL is not None
-    done = subprocess.run([PROMTOOL, "check", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [PROMTOOL, "check", *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -46,7 +49,9 @@ class TestReadme:
 
     def test_commands_of_a_clone_are_targets(self) -> None:
         """`make help` lists them."""
-        done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+        )
         listed = {line.split()[1] for line in done.stdout.splitlines()}
 
         assert {"run", "test", "demo"} <= listed

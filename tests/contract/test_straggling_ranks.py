@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import ROOT
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_command
 
 RULES = [str(ROOT / "alerts" / name) for name in ("chains.rules.yaml", "nccl.rules.yaml")]
@@ -81,7 +82,9 @@ def straggling(series: list[dict[str, str]], folder: Path, expected: dict[int, f
         json.dumps({"rule_files": RULES, "evaluation_interval": f"{SCRAPE_SECONDS}s", "tests": [case]}),
         encoding="utf-8",
     )
-    done = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [promtool, "test", "rules", path], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

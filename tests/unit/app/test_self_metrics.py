@@ -16,6 +16,7 @@ from exporter.pipeline.tick import Pipeline
 from exporter.probes.discovery import Discovery
 from exporter.probes.proc_walk import ProcWalk
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.records import point, snapshot_of
 from tests.support.tables import FakeTables
 from tests.unit.host.elf_image import Image, Sym
@@ -30,7 +31,7 @@ def values(own: OwnMetrics, metric: Metric) -> dict[tuple[str, ...], object]:
 
 
 def walk_all(discovery: Discovery, processes: Processes) -> None:
-    reader = TenantReader(processes, patience_seconds=20.0)
+    reader = TenantReader(processes, patience_seconds=PATIENCE_SECONDS)
     ProcWalk(discovery, processes, str).whole(reader)
     reader.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 from exporter.gpu.call_timeout import BeforeCall, CallThreads, CallTimedOut, Stopping
 from tests.support.gpus import Clock, Held
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ class TestTimeout:
         with pytest.raises(CallTimedOut) as caught:
             threads.run(hang_then_call, 1.0)
         held.release()
-        assert caught.value.hung.changed.wait(30)
+        assert caught.value.hung.changed.wait(PATIENCE_SECONDS)
 
         assert (caught.value.hung.has_returned, made) == (True, [])
 

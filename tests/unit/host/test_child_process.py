@@ -12,11 +12,11 @@ from exporter.errors import NoAnswer
 from exporter.host import child_process
 from exporter.host.capabilities import READING
 from exporter.host.child_process import ChildProcess
+from tests.support.patience import PATIENCE_SECONDS
 from tests.unit.host.process_tree import process
 
 MODULE = "exporter.host.reader_program"
 SHORT_SECONDS = 0.3
-LONG_SECONDS = 20.0
 
 
 class Child:
@@ -29,7 +29,7 @@ class Child:
         os.mkfifo(self.pipe)
         self.child = ChildProcess(MODULE, (str(proc),), READING)
 
-    def rank(self, tgid: int, patience_seconds: float = LONG_SECONDS) -> object:
+    def rank(self, tgid: int, patience_seconds: float = PATIENCE_SECONDS) -> object:
         return self.child.ask(["environment", tgid, ["RANK"]], patience_seconds).content
 
     def hang(self) -> None:
@@ -92,7 +92,7 @@ class TestAsk:
         process(tmp_path, 9, environ=b"".join(b"V%d=%s\0" % (n, b"\x01" * 250) for n in range(6_000)))
 
         with pytest.raises(NoAnswer, match="bytes"):
-            child.child.ask(["environment", 9, [f"V{n}" for n in range(6_000)]], LONG_SECONDS)
+            child.child.ask(["environment", 9, [f"V{n}" for n in range(6_000)]], PATIENCE_SECONDS)
 
 
 class TestGivenUp:
@@ -103,7 +103,7 @@ class TestGivenUp:
         given_up = child.child.given_up
         assert given_up is not None
 
-        assert given_up.wait(LONG_SECONDS) == -9
+        assert given_up.wait(PATIENCE_SECONDS) == -9
 
 
 class TestClose:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.support.patience import PATIENCE_SECONDS
+
 PROGRAM = """
 import threading
 from exporter.host import heap
@@ -24,6 +26,8 @@ print(resident() <= before)
 
 def test_memory_can_be_given_back_after_the_heap_is_shared() -> None:
     """The resident set does not grow by it."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
 
     assert done.stdout == "True\n"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.host.patient_files import PatientFiles
-
-PATIENCE_SECONDS = 60.0
+from tests.support.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture

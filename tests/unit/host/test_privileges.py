@@ -9,6 +9,7 @@ import pytest
 
 from exporter.host import capabilities
 from exporter.host.capabilities import Capability
+from tests.support.patience import PATIENCE_SECONDS
 
 NEEDED = {
     Capability.BPF,
@@ -29,7 +30,9 @@ def left(*calls: str) -> set[Capability]:
             "print(capabilities.effective())",
         ]
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
     return {one for one in Capability if int(done.stdout) >> one & 1}
 
 

@@ -11,10 +11,10 @@ from exporter.errors import NoAnswer
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.tenant_reads import TenantReads
+from tests.support.patience import PATIENCE_SECONDS
 from tests.unit.host.process_tree import process
 
 OWNERS = {7: "victim", **dict.fromkeys(range(8, 13), "hostile")}
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from exporter.probes.discovery import Discovery
 from exporter.probes.file_shares import FileShares
 from exporter.probes.proc_walk import ProcWalk
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.unit.host.elf_image import Image, Sym
 from tests.unit.host.process_tree import mapping_process, process, unmap
 
@@ -34,7 +35,7 @@ class Node:
         self.now = 0.0
         self.libbpf = FakeLibbpf()
         self.processes = process(proc, 1, maps=b"")
-        self.reader = TenantReader(self.processes, patience_seconds=20.0)
+        self.reader = TenantReader(self.processes, patience_seconds=PATIENCE_SECONDS)
         self.owners: dict[int, str] = {}
         self.discovery = self.discover()
 

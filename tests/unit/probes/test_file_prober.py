@@ -15,6 +15,7 @@ from exporter.kernel.abi import Api
 from exporter.kernel.operations import wanted_symbols
 from exporter.probes.file_prober import FileProber
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.unit.host.elf_image import Image, Sym
 
 CUDART = Image([Sym("cudaMalloc"), Sym("cudaFree", 0x401010)]).content()
@@ -26,7 +27,7 @@ Opened = Callable[[bytes], ExaminedLibrary]
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opened]:
     """Content -> a file with it, as the reader has examined it."""
-    reader = TenantReader(Processes(), patience_seconds=20.0)
+    reader = TenantReader(Processes(), patience_seconds=PATIENCE_SECONDS)
     examined = []
 
     def open_it(content: bytes) -> ExaminedLibrary:

@@ -22,6 +22,7 @@ from exporter.probes.file_shares import FileShares
 from exporter.probes.known_files import KnownFiles
 from exporter.probes.new_files import NewFile, NewFiles
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.unit.host.elf_image import Image, Sym
 
 ONE = Image([Sym("cudaMalloc")]).content()
@@ -35,7 +36,7 @@ class Bench:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.path.write_bytes(ONE)
-        self.reader = TenantReader(Processes(), patience_seconds=20.0)
+        self.reader = TenantReader(Processes(), patience_seconds=PATIENCE_SECONDS)
         self.files = KnownFiles(FileShares(100))
         self.prober = FileProber(kernel_of(FakeLibbpf(), AttachKind.MULTI), with_launches=True)
         self.now = 0.0

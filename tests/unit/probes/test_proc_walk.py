@@ -27,7 +27,7 @@ class Node:
     def __init__(self, proc: Path) -> None:
         processes = Processes(proc)
         self.alone: set[int] = set()
-        self.reader = TenantReader(processes, patience_seconds=1.0)
+        self.reader = TenantReader(processes, patience_seconds=3.0)
         self.discovery = Discovery(kernel_of(FakeLibbpf()), processes, frozenset(Api), with_launches=True, owner_of=str)
         self.walk = ProcWalk(self.discovery, processes, str, self.alone.__contains__)
 

@@ -16,6 +16,7 @@ from exporter.kernel.abi import Api
 from exporter.probes.discovery import Discovery
 from exporter.probes.search import LibrarySearch, LikelyLibraries
 from tests.support.fake_libbpf import FakeLibbpf, kernel_of
+from tests.support.patience import PATIENCE_SECONDS
 
 NCCL = "lib/python3.12/site-packages/nvidia/nccl/lib/libnccl.so.2"
 
@@ -26,7 +27,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.now = 0.0
-        self.reader = TenantReader(Processes(folder / "proc"), patience_seconds=20.0)
+        self.reader = TenantReader(Processes(folder / "proc"), patience_seconds=PATIENCE_SECONDS)
         self.likely = LikelyLibraries(Processes(folder / "proc"), self.reader, lambda: self.now)
         (folder / "proc").mkdir()
 

@@ -16,6 +16,7 @@ from exporter.ras.asker import AGAIN_NS, QUEUE_MAX, RasAsker
 from exporter.ras.asking import RasResult
 from exporter.ras.view import JobRows
 from tests.support.chains import SECOND, a_chain
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 PROCESS = ChainProcess(None, 4700, ())
@@ -38,7 +39,7 @@ class Bench:
         return alone | {1: [CommunicatorRow(50, 0, 0, 2, 1)], 2: [CommunicatorRow(50, 0, 1, 2, 1)]}
 
     def _ask(self, rows: JobRows) -> RasResult:
-        self.may_answer.wait(60)
+        self.may_answer.wait(PATIENCE_SECONDS)
         self.queried.append(rows.job.processes)
         if self.is_broken:
             raise RuntimeError("a defect")

@@ -80,7 +80,7 @@ class TestFailures:
         assert (found.failure, found.is_at_begin) == (RasFailure.SILENT, True)
 
     def test_half_of_an_answer_and_silence(self) -> None:
-        found = failure(then_silence(b'{"nccl_version":'), patience_seconds=1.0)
+        found = failure(then_silence(b'{"nccl_version":'), patience_seconds=5.0)
 
         assert (found.failure, found.is_at_begin) == (RasFailure.SILENT, False)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.gpus import with_driver
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.standin_gpu import built, output
 
 SCRIPT = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())"
@@ -20,7 +21,12 @@ def run_counter(state: Path, *lines: str, **variables: str) -> subprocess.Comple
     state.write_text("".join(f"{line}\n" for line in lines))
     environment = {"STANDIN_NVML_STATE": str(state), **with_driver(), **variables}
     return subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", SCRIPT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
 
 

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from tests.support import certificates
 from tests.support.certificates import Certificates
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.receiver import (
     PROTOBUF,
     Entry,
@@ -38,7 +39,6 @@ from tests.support.receiver import (
 
 JSON = {"Content-Type": "application/json"}
 SHORT_SECONDS = 0.2  # what a client here waits for an answer that does not come
-SOON_SECONDS = 5.0  # far less than anything waits for that was not woken
 
 
 class Response(NamedTuple):
@@ -51,7 +51,7 @@ class Response(NamedTuple):
 
 @contextmanager
 def connected(
-    url: str, context: ssl.SSLContext | None = None, seconds: float = SOON_SECONDS
+    url: str, context: ssl.SSLContext | None = None, seconds: float = PATIENCE_SECONDS
 ) -> Iterator[http.client.HTTPConnection]:
     """A connection that is kept alive."""
     address = urlsplit(url).netloc
@@ -80,7 +80,7 @@ def posted(
     body: bytes = b"{}",
     headers: Mapping[str, str] = JSON,
     context: ssl.SSLContext | None = None,
-    seconds: float = SOON_SECONDS,
+    seconds: float = PATIENCE_SECONDS,
 ) -> Response:
     """One request on a connection of its own."""
     with connected(url, context, seconds) as connection:
@@ -258,7 +258,7 @@ class TestWaiting:
     def test_end_wakes_a_client_that_still_waits(self, entry: Entry) -> None:
         """Its connection is closed under it."""
         with socket.socket() as client:
-            client.settimeout(SOON_SECONDS)
+            client.settimeout(PATIENCE_SECONDS)
             with receiver([entry]) as found:
                 client.connect(("127.0.0.1", urlsplit(found.url).port))
                 client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\nx")
@@ -358,7 +358,7 @@ def through(proxy_url: str, url: str, context: ssl.SSLContext | None = None) -> 
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))
     request = urllib.request.Request(f"{url}/v1/metrics?a=b", b"{}", JSON)  # noqa: S310 - our own address
-    with urllib.request.build_opener(*handlers).open(request, timeout=SOON_SECONDS) as response:
+    with urllib.request.build_opener(*handlers).open(request, timeout=PATIENCE_SECONDS) as response:
         status: int = response.status
         return status
 

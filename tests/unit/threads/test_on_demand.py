@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from exporter.threads.on_demand import OnDemandThread
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 NAME = "under test"
@@ -25,7 +26,7 @@ class Held:
 
     def __call__(self) -> None:
         self._begun.set()
-        self._may_end.wait(60)
+        self._may_end.wait(PATIENCE_SECONDS)
 
     def has_begun(self) -> bool:
         return self._begun.is_set()

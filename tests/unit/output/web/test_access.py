@@ -214,7 +214,7 @@ class TestTls:
     def test_plain_connection_ends_when_tls_is_switched_on(self, file: Path) -> None:
         """A connected client would stay unencrypted for ever."""
         with serving(pages(), config_file=file) as address:
-            connection = http.client.HTTPConnection(*address, timeout=5)
+            connection = http.client.HTTPConnection(*address, timeout=PATIENCE_SECONDS)
             connection.request("GET", "/healthz")
             assert connection.getresponse().read() == b"ok\n"
             file.write_text(put_pair(file.parent))

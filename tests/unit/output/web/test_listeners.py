@@ -11,6 +11,7 @@ import pytest
 
 from exporter.errors import BadInput
 from exporter.output.web.listeners import from_systemd, listening, url_of
+from tests.support.patience import PATIENCE_SECONDS
 
 
 class TestListening:
@@ -28,7 +29,7 @@ class TestListening:
         with found:
             port = found.getsockname()[1]
             for host in ("127.0.0.1", "::1") if found.family == socket.AF_INET6 else ("127.0.0.1",):
-                socket.create_connection((host, port), timeout=5).close()
+                socket.create_connection((host, port), timeout=PATIENCE_SECONDS).close()
 
     def test_ipv6(self) -> None:
         """The IPv4 port of the same number stays free."""

@@ -9,6 +9,7 @@ import bcrypt
 import pytest
 
 from exporter.output.web.users import Users
+from tests.support.patience import PATIENCE_SECONDS
 
 HASH = bcrypt.hashpw(b"correct horse", bcrypt.gensalt(4)).decode()
 
@@ -94,6 +95,6 @@ class TestUsers:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=5)
+            thread.join(timeout=PATIENCE_SECONDS)
 
         assert found == [True] * 100

@@ -23,6 +23,7 @@ from exporter.workloads.orchestrators.pod_cache import MAX_PODS, PodCache
 from exporter.workloads.orchestrators.poller import OrchestratorPoller, PollDelays
 from tests.support.certificates import issue
 from tests.support.kubernetes_api import Cluster, pod, serving, uid_of
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
@@ -65,7 +66,7 @@ def polling(
         finally:
             poller.stop()
             cluster.is_over.set()
-            poller.join(5)
+            poller.join(PATIENCE_SECONDS)
 
 
 def sync_in_a_thread(cluster: Cluster, token: Path, stopping: threading.Event, url: str) -> threading.Thread:
@@ -245,7 +246,7 @@ class TestEnds:
 
         cluster = Cluster(endless_pages=pages())
         with serving(cluster) as url:
-            sync_in_a_thread(cluster, token, stopping, url).join(10)
+            sync_in_a_thread(cluster, token, stopping, url).join(PATIENCE_SECONDS)
 
         assert len(cluster.requests) == 3
 
@@ -256,7 +257,7 @@ class TestEnds:
             thread = sync_in_a_thread(cluster, token, stopping, url)
             eventually(lambda: cluster.watches, "it watches")
             stopping.set()
-            thread.join(10)
+            thread.join(PATIENCE_SECONDS)
 
             assert not thread.is_alive()
 
@@ -466,7 +467,7 @@ class TestFailures:
         poller.start()
         eventually(lambda: not cache.is_worth_waiting_for, "it is logged")
         poller.stop()
-        poller.join(5)
+        poller.join(PATIENCE_SECONDS)
 
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert "connection refused" in caplog.text

@@ -11,8 +11,8 @@ import pytest
 from exporter.workloads.orchestrators.http_json import Endpoint, RequestFailed
 from exporter.workloads.orchestrators.pod_cache import PodCache
 from exporter.workloads.orchestrators.poller import OrchestratorPoller, PollDelays
+from tests.support.patience import PATIENCE_SECONDS
 
-SOON_SECONDS = 10.0
 DELAYS = PollDelays()
 
 
@@ -56,7 +56,7 @@ def pauses(script: Sequence[Exception | None], count: int, delays: PollDelays = 
     waits = Waits(count)
     poller._stopping = waits
     poller.start()
-    poller.join(SOON_SECONDS)
+    poller.join(PATIENCE_SECONDS)
     return waits.seconds
 
 
@@ -126,7 +126,7 @@ class TestStop:
 
             def sync(self, _stopping: threading.Event, _synced: Callable[[], None]) -> None:
                 begun.set()
-                cancelled.wait(SOON_SECONDS)
+                cancelled.wait(PATIENCE_SECONDS)
                 raise RequestFailed("request cancelled")
 
         class CancelledEndpoint(Endpoint):
@@ -135,9 +135,9 @@ class TestStop:
 
         poller = OrchestratorPoller(Hanging(), PodCache(), lambda _: None)
         poller.start()
-        begun.wait(SOON_SECONDS)
+        begun.wait(PATIENCE_SECONDS)
         poller.stop()
-        poller.join(SOON_SECONDS)
+        poller.join(PATIENCE_SECONDS)
 
         assert not poller._thread.is_alive()
         assert caplog.records == []
