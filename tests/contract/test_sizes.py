@@ -40,14 +40,17 @@ def constructor_arguments(node: ast.ClassDef) -> int:
     return 0
 
 
-def imports(module: Path) -> Iterator[str]:
+@cache
+def imports(module: Path) -> frozenset[str]:
     """Dotted names: `from exporter import units` gives exporter and exporter.units."""
+    found: set[str] = set()
     for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.add(str(node.module))
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(found)
 
 
 def importers(name: str) -> set[Path]:

@@ -69,7 +69,7 @@ class Account:
         return found
 
     def waited_ns(self) -> int:
-        """Of that, waits for a CPU. Charges add up to them."""
+        """The part of it that is waits for a CPU. Charges add up to them."""
         return self.booked_ns().get(ThreadState.RUNNABLE, 0)
 
     def exposure(self, operation: str) -> Exposure:
