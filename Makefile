@@ -60,7 +60,7 @@ build: packages $(VENV)/run ## Build the BPF objects, the stand-in GPU and the v
 	$(MAKE) -s -C tests/standin
 
 check: $(VENV)/dev build check-static ## Lint, check types, build BPF with -Werror, run unit and contract tests; no root
-	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract
+	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract -m "$(IN_GATE)"
 
 check-static: $(VENV)/dev
 	$(BIN)/ruff format --check .

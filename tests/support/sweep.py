@@ -108,7 +108,10 @@ def sweep(say: Callable[[str], object], ending: str = "") -> None:
 
     if os.geteuid() != 0:
         return
-    for group in _groups(is_gone):
+    groups = _groups(is_gone)
+    for group in groups:  # a process may be frozen by a group in another hierarchy
+        _thaw(group)
+    for group in groups:
         _attempt(say, f"control group {group}", lambda group=group: _remove_group(group))  # type: ignore[misc]
     others = False
     for process, run in _marked_processes():
@@ -178,11 +181,14 @@ def _groups(is_gone: Callable[[str], bool]) -> list[Path]:
     return found[::-1]
 
 
-def _remove_group(group: Path) -> None:
-    """Thaw it, kill its processes, and remove it once they are gone."""
+def _thaw(group: Path) -> None:
     for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
-        if (group / name).exists():
+        with suppress(OSError):  # there is no freezer in this hierarchy, or it is the outermost group
             (group / name).write_text(value, encoding="ascii")
+
+
+def _remove_group(group: Path) -> None:
+    """Kill its processes, and remove it once they are gone."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         for process in (group / "cgroup.procs").read_text(encoding="ascii").split():
