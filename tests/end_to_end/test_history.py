@@ -27,7 +27,6 @@ from tests.support.requirements import ROOT, need_tracing
 from tests.support.traced import eventually
 
 pytestmark = pytest.mark.end_to_end
-KILLS = 20
 HERE = {"PYTHONPATH": str(ROOT)}  # a process that enters a namespace loses its working directory
 UNPRIVILEGED = 65534
 
@@ -125,12 +124,13 @@ def own(exporter: Exporter, name: str) -> float:
 
 
 class TestKilled:
-    def test_sigkill_during_a_write_loses_nothing(self, tmp_path: Path) -> None:
-        """Twenty times, with the same file."""
+    @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.acceptance)])
+    def test_sigkill_during_a_write_loses_nothing(self, tmp_path: Path, kills: int) -> None:
+        """Each time with the same file."""
         path = tmp_path / "state" / "history.sqlite"
         rng = random.Random(7561)
         last = -1
-        for _ in range(KILLS):
+        for _ in range(kills):
             first = last + 1  # pruning deletes the oldest
             writer = subprocess.Popen(
                 [sys.executable, "-c", WRITER, str(path), str(first)], stdout=subprocess.PIPE, text=True, cwd=ROOT

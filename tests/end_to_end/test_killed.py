@@ -25,7 +25,7 @@ from tests.support.requirements import need_tracing
 from tests.support.traced import STANDIN_LIBRARIES, eventually
 
 pytestmark = pytest.mark.end_to_end
-TIMES = 12
+TIMES = 3
 SOAK_TIMES = 200
 PINNED = Path("/sys/fs/bpf")
 TRACEFS_PROBES = Path("/sys/kernel/tracing/uprobe_events")

@@ -138,6 +138,6 @@ class TestLoss:
                     job.terminate()
 
         assert page.total("gpustall_network_sockets", rank="0", peer="ephemeral") == 1
-        assert 0 < page.total("gpustall_network_socket_round_trip_seconds", rank="0", peer="ephemeral") < 1
+        assert page.total("gpustall_network_socket_round_trip_seconds", rank="0", peer="ephemeral") > 0
         assert page.total("gpustall_network_socket_congestion_window", rank="0", peer="ephemeral") >= 1
         assert page.total("gpustall_exporter_collector_success", collector="network") == 1

@@ -13,7 +13,7 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.standin_gpu import MS, NOT_READY, Gpu, UniqueId, counts, run
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.usefixtures("build")]
-BUSY = 500 * MS  # a kernel that outlasts whatever keeps this test from enqueuing more behind it
+BUSY = 2000 * MS  # a kernel that outlasts whatever keeps this test from enqueuing more behind it
 
 
 class TestCollectives:
@@ -50,16 +50,16 @@ class TestCollectives:
         assert gpu.code("cudaEventQuery", event) == 0
 
     def test_ends_follow_from_ends_that_were_unknown_when_enqueued(self, gpu: Gpu) -> None:
-        """Rank 0 enqueues 10 ms of work between two collectives before rank 1 has reached the first."""
+        """Rank 0 enqueues work between two collectives before rank 1 has reached the first."""
         comms, first, second = gpu.communicators(2), gpu.stream(), gpu.stream()
         gpu.all_reduce(comms[0], first)
-        gpu.launch(first, 10 * MS)
+        gpu.launch(first, BUSY)
         gpu.all_reduce(comms[0], first)
         gpu.all_reduce(comms[1], second)
         between_ns = gpu.stream_end_ns(second)
         gpu.all_reduce(comms[1], second)
 
-        assert gpu.stream_end_ns(first) == gpu.stream_end_ns(second) == between_ns + 11 * MS
+        assert gpu.stream_end_ns(first) == gpu.stream_end_ns(second) == between_ns + BUSY + MS
 
     def test_a_rank_ready_through_another_communicator_is_waited_for(self, gpu: Gpu) -> None:
         """A ready time that peers cannot compute in advance is published as soon as it is known."""

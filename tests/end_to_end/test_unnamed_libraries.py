@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.support.unnamed_libraries import RUNTIME, linked
 
 pytestmark = pytest.mark.end_to_end
 OPERATIONS = "gpustall_cuda_operations_total"
-SCAN_SECONDS = 600
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,7 +24,7 @@ def _possible_here() -> None:
 
 
 class TestFreshProcess:
-    """Scans are ten minutes apart."""
+    """Scans are a day apart."""
 
     def test_calls_of_a_new_process_are_counted(self, tmp_path: Path) -> None:
         """And those of a second one, whose driver is probed already."""
@@ -34,8 +32,7 @@ class TestFreshProcess:
         (tmp_path / "second").mkdir()
         first = linked(tmp_path / "first", "libndj4cuda.so", RUNTIME)
         second = linked(tmp_path / "second", "libndj4cuda.so", RUNTIME)
-        with running(f"--probes.discovery-interval={SCAN_SECONDS}s") as exporter:
-            started_at = time.monotonic()
+        with running("--probes.discovery-interval=24h") as exporter:
             for executable in (first, second):
                 rank = fresh_rank()
                 with held_calls("cudaEventRecord:23", executable=executable, rank=rank) as calls:
@@ -49,6 +46,3 @@ class TestFreshProcess:
                         ),
                         "23 calls are counted",
                     )
-            seconds = time.monotonic() - started_at
-
-        assert seconds < SCAN_SECONDS / 4

@@ -111,12 +111,14 @@ def running(
     environment: Mapping[str, str] | None = None,
     under: Sequence[str] = (),
     before_it_serves: Callable[[int], None] | None = None,
+    descriptors: Sequence[int] = (),
 ) -> Iterator[Exporter]:
     """`gpu-stall-exporter run` with flags, on a free port of the loopback interface, by default without a history.
 
     Libraries of processes that run already are probed. It is ended when the block is left.
 
     under: a command that runs it, as `unshare --pid --fork`. before_it_serves: called with the tgid once the process has started.
+    descriptors: that it inherits.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
@@ -133,6 +135,7 @@ def running(
                 stdin=subprocess.DEVNULL,
                 stderr=to,
                 start_new_session=True,
+                pass_fds=descriptors,
             )
         try:
             if before_it_serves:

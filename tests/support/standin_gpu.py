@@ -135,6 +135,10 @@ class Gpu:
         """When the stream's work ends, -1 while unknown."""
         return int(self.cuda.standin_stream_end_ns(stream))
 
+    def between_ns(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> int:
+        """From one event to another, as the model has computed it: neither has to be over."""
+        return int(self.cuda.standin_event_end_ns(end) - self.cuda.standin_event_end_ns(start))
+
     def elapsed_ns(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> int:
         """Rounded to microseconds: the API's float of milliseconds has no more."""
         self("cudaEventSynchronize", end)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.held_calls import without_rank
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, line_of
 
 SOURCE = Path(__file__).parents[1] / "kernel" / "versions.c"
 NAME = "libcudart.so.12"
@@ -47,11 +47,11 @@ class Versions:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
-        assert process.stdout is not None
         with process:
             try:
-                assert process.stdout.readline() == "ready\n"
+                assert line_of(process) == "ready\n"
                 yield process
             finally:
                 process.kill()
@@ -60,10 +60,9 @@ class Versions:
 def made(process: subprocess.Popen[str]) -> str:
     """Let it make its calls: the version that it says it has run, empty if it has failed. It stays."""
     assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    return process.stdout.readline().strip()
+    return line_of(process).strip()
 
 
 def ended(process: subprocess.Popen[str]) -> int:
