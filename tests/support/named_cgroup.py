@@ -33,7 +33,7 @@ def hierarchies() -> dict[str, Path]:
 
 @contextmanager
 def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
-    """A cgroup, created with its missing ancestors, and removed at the end."""
+    """A cgroup, created with its missing ancestors, and removed at the end. One of another run with this name is waited for."""
     root = hierarchies().get(hierarchy)
     if root is None:
         pytest.skip(f"needs control groups {hierarchy}, mounted")
@@ -43,9 +43,10 @@ def named_cgroup(hierarchy: str, path: str) -> Iterator[Path]:
         with _alone(root):
             for one in accumulate(path.split("/"), Path.__truediv__, initial=root):
                 try:
-                    one.mkdir()
-                except FileExistsError:
-                    continue
+                    if one == folder:
+                        eventually(lambda: _is_made(folder), f"no other run of the tests uses {folder}")
+                    elif not _is_made(one):
+                        continue
                 except OSError as error:
                     pytest.skip(f"needs control groups that can be made: {one}: {error.strerror}")
                 sweep.mark(one)
@@ -68,6 +69,14 @@ def _alone(root: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_made(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def _is_removed(folder: Path) -> bool:
