@@ -20,6 +20,7 @@ from exporter.kernel.thread_rows import ThreadRow
 from tests.faults.injectors import cgroups
 from tests.support import accounts
 from tests.support.accounts import Account
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import Tracer, eventually, only, tracer
 
 MS = 1_000_000
@@ -261,7 +262,7 @@ def _children(tgid: int) -> str:
 def _run_under(tracer: Tracer, tid: int, *command: str | Path) -> Account:
     environment = {**os.environ, "WAITS_TID": str(tid)}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=accounts.TIMEOUT_SECONDS
+        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
     )
     if done.returncode == 77:
         pytest.skip(f"needs a tid of one's choice: {done.stderr.strip()}")

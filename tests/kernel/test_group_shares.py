@@ -21,12 +21,10 @@ from tests.support.crowds import Crowd
 from tests.support.greedy import OTHER_USER
 from tests.support.traced import Tracer, eventually, tracer
 
-# whole_machine: tables of the kernel programs have rows of all control groups of the machine.
-pytestmark = pytest.mark.whole_machine
 TIMES = 23
-HALF = 32
+HALF = 16
 """Rows that one owner may have in these tests. Other programs of the machine have some as well."""
-GROUPS = 3 * HALF
+GROUPS = 2 * HALF
 GREEDY = PLACES[0]
 SILENT = "198.18.0.9"
 """An address of the network under test that no host has."""
@@ -107,7 +105,8 @@ class TestDisks:
         assert row.requests == 23
         assert held <= HALF
         assert held + refused >= GROUPS  # the file of the program itself may be read from another disk
-        assert small.drops() == {"block disks_full": refused}
+        assert [*small.drops()] == ["block disks_full"]
+        assert small.drops()["block disks_full"] >= refused > 0
 
     def test_row_that_is_deleted_is_given_back(self, small: Tracer, stack: ExitStack, device: Path) -> None:
         """To the owner who had it when it was made, though the user has another place by now."""
@@ -140,7 +139,7 @@ class TestDisks:
         with greedy.acting("reads", device, groups=GROUPS, times=1):
             refused = small.tables.shares.refused()
 
-        assert [row.user for row in refused.values()] == [OTHER_USER]
+        assert OTHER_USER in [row.user for row in refused.values()]
 
 
 class TestMemoryGroups:

@@ -15,6 +15,7 @@ from exporter.errors import KernelRefused
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.perf_events import CPUS, online_cpus
 from tests.support.hotplug import CPU, switch
+from tests.support.patience import PATIENCE_SECONDS
 
 MARKS = (b"libcudart",)
 ONLY_POSSIBLE = 4095
@@ -102,7 +103,7 @@ class TestMappingWatch:
                 epoll.register(fd, select.EPOLLIN | select.EPOLLET)
             map_on(CPU, library)
 
-            assert len(epoll.poll(5.0)) == 1
+            assert len(epoll.poll(PATIENCE_SECONDS)) == 1
 
     def test_report_of_a_cpu_that_went_offline_is_kept(self, folder: Path, library: Path) -> None:
         """Its ring is closed, and so are its descriptors."""

@@ -23,6 +23,7 @@ from exporter.kernel.stacks import Stack, Stacks
 from exporter.stacks.unwinding import Backtrace, unwind
 from tests.support import accounts
 from tests.support.direct_reads import files_of
+from tests.support.priority import high_priority
 from tests.support.traced import Tracer, eventually, tracer
 
 SOURCE = Path(__file__).with_name("stuck.c")
@@ -86,6 +87,11 @@ def look(traced: Tracer, tgid: int, tid: int) -> Seen:
     """As the stack collector does it; functions without offsets."""
     stack = Stacks(traced.kernel).take(tid)
     assert stack is not None
+    return named(tgid, stack)
+
+
+def named(tgid: int, stack: Stack) -> Seen:
+    """The functions of a stack."""
     with FrameRules(Processes(), tgid) as rules:
         backtrace = unwind(stack, rules.at)
     within, callers = ([frame.address for frame in frames] for frames in backtrace)
@@ -95,6 +101,11 @@ def look(traced: Tracer, tgid: int, tid: int) -> Seen:
 def _named(tgid: int, addresses: list[int]) -> list[str]:
     texts = symbols().name(tgid, [CodeAddress(address, is_return=True) for address in addresses]).texts
     return [texts.get(address, "?").partition("+")[0] for address in addresses]
+
+
+def is_running(stack: Stack | None) -> bool:
+    """Whether the thread was on a CPU when its stack was read."""
+    return stack is not None and stack.is_running
 
 
 def only_own(names: list[str]) -> list[str]:
@@ -150,13 +161,12 @@ class TestCallers:
         assert only_own(seen.within) == ["wait_for_a_byte", "inner_gap", "outer_gap", "main"]
         assert seen.callers == []
 
-    @pytest.mark.whole_machine  # it runs on one CPU, and this test on another
-    def test_thread_on_a_cpu_has_callers_too(self, program: Path, traced: Tracer) -> None:
-        """It is marked as running."""
-        with stuck(program, "spin") as tgid:
-            seen = eventually(
-                lambda: next((one for one in [look(traced, tgid, tgid)] if one.stack.is_running), None), "it runs"
-            )
+    def test_thread_on_a_cpu_has_callers_too(self, program: Path, traced: Tracer, two_cpus: tuple[int, int]) -> None:
+        """It is marked as running, while this test runs on another CPU."""
+        with high_priority(), stuck(program, "spin") as tgid:
+            stacks = Stacks(traced.kernel)
+            running = eventually(lambda: next(filter(is_running, [stacks.take(tgid)]), None), "it runs")
+            seen = named(tgid, running)
 
         assert only_own(seen.callers) == ["inner", "middle", "outer", "main"]
 
@@ -179,10 +189,10 @@ class TestFiles:
             assert stack is not None
             with FrameRules(Processes(), tgid) as rules:
                 way = unwind(stack, rules.at)
-            named = symbols("/nonexistent").name(tgid, [CodeAddress(one.address, True) for one in way.callers])
-            texts = [named.texts[one.address] for one in way.callers]
+            located = symbols("/nonexistent").name(tgid, [CodeAddress(one.address, True) for one in way.callers])
+            texts = [located.texts[one.address] for one in way.callers]
 
-        assert not named.by_bcc
+        assert not located.by_bcc
         assert all(text.startswith("stuck+0x") for text in texts[:4])
         assert len(set(texts[:4])) == 4
 
@@ -233,14 +243,13 @@ class TestEnds:
         """The thread of this test."""
         assert Stacks(traced.kernel).take(os.getpid()) is None
 
-    @pytest.mark.acceptance
     def test_process_may_end_while_its_stack_is_read(self, program: Path, traced: Tracer) -> None:
-        """Fifty processes, killed at some moment of twenty readings; each stack is of that thread."""
+        """Twenty processes, killed at some moment of twenty readings; each stack is of that thread."""
         stacks = Stacks(traced.kernel)
-        for number in range(50):
+        for number in range(20):
             with stuck(program, "call") as tgid:
                 for attempt in range(20):
-                    if attempt == number % 20:
+                    if attempt == number:
                         os.kill(tgid, signal.SIGKILL)
                     stack = stacks.take(tgid)
                     assert stack is None or stack.tid == tgid
