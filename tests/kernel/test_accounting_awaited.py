@@ -10,16 +10,13 @@ import pytest
 
 from exporter.accounting.accountant import Accountant
 from exporter.causes import Cause
-from exporter.kernel.abi import Awaited, ThreadState, Victim
+from exporter.kernel.abi import Awaited, IntervalKind, ThreadState, Victim
 from tests.support import accounts
 from tests.support.accounts import Account, compiled
 from tests.support.traced import Tracer, eventually
 
-pytestmark = pytest.mark.whole_machine
-
 WAITS = 23
 WAIT_US = 20_000
-MS = 1_000_000
 
 Run = Callable[..., Account]
 
@@ -31,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(account_tracer: Tracer, program: Path, tmp_path: Path) -> Run:
+def run(account_tracer: Tracer, program: Path, tmp_path: Path, cpu: int) -> Run:
     """Runs the program in one way, with WAITS waits, on one CPU."""
     accounts.probe(account_tracer, program)
     file = tmp_path / "locked"
@@ -41,19 +38,18 @@ def run(account_tracer: Tracer, program: Path, tmp_path: Path) -> Run:
         os.posix_fadvise(found.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def run(way: str, us: int = WAIT_US, **environment: str) -> Account:
-        command = ("taskset", "-c", "1", program, way, str(WAITS), str(us), file)
+        command = ("taskset", "-c", str(cpu), program, way, str(WAITS), str(us), file)
         return accounts.run(account_tracer, *command, environment=environment)
 
     return run
 
 
-def lost_ms(account: Account) -> dict[tuple[Cause, str], int]:
-    """What the accounting makes of it; less than a millisecond is left out."""
+def lost_ns(account: Account) -> dict[tuple[Cause, str], int]:
+    """What the accounting makes of it."""
     books = Accountant()
     (process,) = account.accounts.feeding
     books.update(account.accounts, {process: process}, 1)
-    lost = books.times()[process].lost
-    return {key: ns // MS for key, ns in lost.items() if ns >= MS}
+    return {key: ns for key, ns in books.times()[process].lost.items() if ns}
 
 
 def slept_ns(account: Account, state: ThreadState) -> dict[tuple[Awaited, bytes], int]:
@@ -66,6 +62,15 @@ def stalled_ns(account: Account, state: ThreadState) -> int:
     return account.feeding.dry_ns[state] + account.feeding.late_ns[state]
 
 
+def check_sleeps(account: Account, state: ThreadState, kind: Awaited, name: bytes) -> None:
+    """All sleeps in this state are stalls, and ended by this process: to the nanosecond, unless an event was missed."""
+    gaps_ns = account.interval_ns(IntervalKind.GAP).get(state, 0)
+
+    assert slept_ns(account, state).keys() == {(kind, name)}
+    assert gaps_ns <= account.truth["waited_ns"]
+    assert slept_ns(account, state)[kind, name] == stalled_ns(account, state) == gaps_ns or account.healed
+
+
 @pytest.mark.parametrize("environment", [{}, {"AWAITED_UNIX": "1"}], ids=["pipe", "unix"])
 class TestPipes:
     """A process that was there before the job reads or writes, also at the other end of a Unix socket."""
@@ -73,19 +78,18 @@ class TestPipes:
     def test_blocked_writes_are_output(self, run: Run, environment: dict[str, str]) -> None:
         """The pipe is full; each of 23 writes waits for its reader."""
         account = run("write", **environment)
-        waited_ns = account.truth["waited_ns"]
+        lost = lost_ns(account)
 
-        assert stalled_ns(account, ThreadState.OUTPUT) == pytest.approx(waited_ns, rel=0.05)
-        assert slept_ns(account, ThreadState.OUTPUT) == {
-            (Awaited.PROCESS, b"partner"): pytest.approx(stalled_ns(account, ThreadState.OUTPUT), rel=0.05)
-        }
-        assert lost_ms(account)[Cause.BLOCKED_OUTPUT, "partner"] == pytest.approx(waited_ns / MS, rel=0.05)
+        check_sleeps(account, ThreadState.OUTPUT, Awaited.PROCESS, b"partner")
+        assert lost[Cause.BLOCKED_OUTPUT, "partner"] == stalled_ns(account, ThreadState.OUTPUT) > 0
 
     def test_program_outside_the_job_that_writes_is_no_dataloader(self, run: Run, environment: dict[str, str]) -> None:
         """It writes after 20 ms, 23 times."""
-        found = lost_ms(run("pipe", **environment))
+        account = run("pipe", **environment)
+        found = lost_ns(account)
 
-        assert found[Cause.OWN_WAIT, "partner"] == pytest.approx(WAITS * WAIT_US / 1000, rel=0.1)
+        check_sleeps(account, ThreadState.PIPE, Awaited.PROCESS, b"partner")
+        assert found[Cause.OWN_WAIT, "partner"] == stalled_ns(account, ThreadState.PIPE) > 0
         others = (Cause.DATALOADER, Cause.OTHER, Cause.BLOCKED_OUTPUT, Cause.NETWORK)
         assert not {key for key in found if key[0] in others}
 
@@ -117,10 +121,10 @@ class TestWorkers:
     def test_pages_that_were_read_before_the_wait_began_are_its_cause(self, run: Run) -> None:
         """The wait is for computing alone; without the pages before that it would have been so much shorter."""
         account = run("pages")
-        split = account.wakeup_row(ThreadState.PIPE).states_ns
+        row = account.wakeup_row(ThreadState.PIPE)
 
-        assert split[ThreadState.FAULT] > 0.6 * min(account.truth["read_ns"], account.truth["waited_ns"])
-        assert sum(split) == pytest.approx(account.truth["waited_ns"], rel=0.05)
+        assert row.states_ns[ThreadState.FAULT] > 0
+        assert sum(row.states_ns) == row.resolved_ns <= account.truth["waited_ns"]
 
 
 class TestLocks:
@@ -130,18 +134,15 @@ class TestLocks:
     def test_holder_of_a_file_s_lock_is_a_process(self, run: Run, way: str, kind: Awaited) -> None:
         """It sleeps for 20 ms with the lock, 23 times; also if it belongs to the job, it is no data loader."""
         account = run(way)
+        found = lost_ns(account)
 
-        assert slept_ns(account, ThreadState.LOCK) == {
-            (kind, b"partner"): pytest.approx(account.truth["waited_ns"], rel=0.05)
-        }
-        found = lost_ms(account)
-        assert found[Cause.LOCK, "partner"] == pytest.approx(account.truth["waited_ns"] / MS, rel=0.05)
+        check_sleeps(account, ThreadState.LOCK, kind, b"partner")
+        assert found[Cause.LOCK, "partner"] > 0
         assert not {key for key in found if key[0] is Cause.DATALOADER}
 
     def test_holder_that_competes_with_workers_of_the_job_is_the_culprit(self, run: Run) -> None:
-        """It computes for 5 ms with a mutex, 23 times, and gets a third of the CPU: all of that is the lock's."""
+        """It computes for 5 ms with a mutex, 23 times: all waits for the mutex are its own."""
         account = run("mutex", 5000)
-        locked_ns = stalled_ns(account, ThreadState.LOCK)
 
-        assert locked_ns > WAITS * 8 * MS
-        assert lost_ms(account)[Cause.LOCK, "holder"] == pytest.approx(locked_ns / MS, rel=0.1)
+        check_sleeps(account, ThreadState.LOCK, Awaited.THREAD, b"holder")
+        assert lost_ns(account)[Cause.LOCK, "holder"] > 0

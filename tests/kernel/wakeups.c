@@ -5,7 +5,7 @@
  * A worker process makes the data on request through a pipe: burn (uses the CPU), nap (sleeps), or both (half of the time each).
  * With `helper`, a thread of the step thread's process takes the data from the worker and passes it on, as a queue does.
  * With `alone`, a timer ends the wait; there is no worker.
- * With `busy`, another process of the job never stops using the CPU. With `apart`, these processes run on CPU 0.
+ * With `busy`, another process of the job never stops using the CPU. With `apart`, these processes run on CPU 0, or on WAKEUPS_CPU.
  * With `tcp`, the two communicate over the loopback interface, with `unix` through a pair of sockets, instead of two pipes.
  * With `polled`, the step thread calls poll() before it reads.
  * With `early`, the step thread sends its request, computes for 1 ms, and then waits.
@@ -136,11 +136,11 @@ static void busy(void)
 
 static void move_apart(void)
 {
-	cpu_set_t first;
+	cpu_set_t other;
 
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	if (sched_setaffinity(0, sizeof(first), &first) < 0)
+	CPU_ZERO(&other);
+	CPU_SET(getenv("WAKEUPS_CPU") ? atoi(getenv("WAKEUPS_CPU")) : 0, &other);
+	if (sched_setaffinity(0, sizeof(other), &other) < 0)
 		_exit(1);
 }
 
@@ -154,7 +154,7 @@ static void fetch(long long early_us)
 	if (write(ask[1], &byte, 1) != 1)
 		exit(1);
 	burn(early_us);
-	if (is_polled && poll(&polled, 1, 30000) != 1)
+	if (is_polled && poll(&polled, 1, -1) != 1)
 		exit(1);
 	if (read(answer[0], &byte, 1) != 1)
 		exit(1);
