@@ -93,7 +93,7 @@ class TestBlocking:
             assert timers(process.pid) == 0
 
     def test_spinning_first_can_avoid_sleeping(self) -> None:
-        """Of 101 waits of 10 ms most sleep; with STANDIN_SPIN_US beyond their length they do not sleep."""
+        """Most of 101 waits of 10 ms sleep; with STANDIN_SPIN_US beyond their length they do not sleep."""
         (blocked,) = run("calls", "--sync=block", "wait:101:10ms")
         (spun,) = run("calls", "--sync=block", "wait:101:10ms", STANDIN_SPIN_US="1000000")
 
