@@ -68,7 +68,6 @@ class TestChanges:
     """While the program runs."""
 
     @pytest.mark.parametrize("calls", [300_000])
-    @pytest.mark.acceptance
     def test_switching_keeps_counters_exact(self, best_traced: Tracer, calls: int) -> None:
         """On and off while the program runs."""
         program = standin.program("calls")
