@@ -10,7 +10,6 @@ import pytest
 from exporter.kernel.abi import OPERATION_NONE, ThreadState
 from exporter.kernel.operations import NUMBERS
 from exporter.kernel.thread_rows import ThreadRow
-from tests.faults.injectors import cgroups
 from tests.support import accounts
 from tests.support.named_cgroup import named_cgroup
 from tests.support.traced import Tracer, eventually, only
@@ -30,7 +29,7 @@ class TestFrozen:
         file, frozen, thawed = FREEZERS[hierarchy]
         accounts.probe(account_tracer, waits_program)
         with (
-            named_cgroup(hierarchy, f"{cgroups.own_prefix()}-frozen") as group,
+            named_cgroup(hierarchy, "frozen") as group,
             accounts.running(waits_program, "call", way, "1", "600000000") as process,
         ):
             (group / "cgroup.procs").write_text(str(process.pid))

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -113,12 +114,13 @@ static void in_timerfd(void)
 	close(timer);
 }
 
-/* The parent sleeps (S), or is stopped (T), when this returns. */
+/* The parent, with which the process ends, sleeps (S) or is stopped (T) when this returns. */
 static void await_parent(char wanted)
 {
 	char path[32], text[512], *name_end;
 	int file;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(path, sizeof(path), "/proc/%d/stat", getppid());
 	file = open(path, O_RDONLY);
 	for (;; usleep(100)) {
