@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 class Commands:
     """Runs commands. Their CPU time and peak memory are those beyond a process that prints its help.
 
-    start_cpu_seconds: of such a process, as fast as this machine is now.
+    start_cpu_seconds: of such a process, as fast as this machine is now. cpu_seconds_max: what a test allows.
     """
 
     def __init__(self, stack: ExitStack) -> None:
@@ -42,6 +43,7 @@ class Commands:
         self._runs: dict[str, int] = {}
         started = self._started.run(*_COMMAND, "explain", _HELP)
         self.start_cpu_seconds, self._start_mib = started.cpu_seconds, started.peak_mib
+        self.cpu_seconds_max = math.inf
 
     def run(self, command: str, *arguments: str) -> Measured:
         """A command, in a fork or in a process of its own."""
