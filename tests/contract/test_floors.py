@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,10 +113,14 @@ def unit_of(module: Path) -> str:
     return module.parts[0].removesuffix(".py")
 
 
+@cache
+def nodes_of(module: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse((PACKAGE / module).read_text(encoding="utf-8"))))
+
+
 def imported(module: Path) -> Iterator[tuple[str, ...]]:
     """Dotted names as tuples: `from exporter.host import elf` -> ("exporter", "host", "elf")."""
-    tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes_of(module):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -238,7 +243,7 @@ class TestLibraries:
         leaving = {
             str(module)
             for module in modules()
-            for node in ast.walk(ast.parse((PACKAGE / module).read_text(encoding="utf-8")))
+            for node in nodes_of(module)
             if isinstance(node, ast.Attribute)
             and node.attr in ("exit", "_exit")
             and isinstance(node.value, ast.Name)

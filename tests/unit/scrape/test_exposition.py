@@ -85,6 +85,9 @@ def family_of(metric: catalog.Metric, labels: dict[str, str], value: bytes) -> b
     return protobuf.family(metric.name, "", protobuf.GAUGE, [protobuf.metric(pairs, value)])
 
 
+HOSTILE = dict(hand_made_expositions())
+
+
 class TestUntrusted:
     """Untrusted bytes."""
 
@@ -119,11 +122,10 @@ class TestUntrusted:
 
         assert found.value == 1e18
 
-    @pytest.mark.parametrize("name", [name for name, _ in hand_made_expositions()])
+    @pytest.mark.parametrize("name", HOSTILE)
     def test_hostile_body_is_refused(self, name: str) -> None:
-        body = dict(hand_made_expositions())[name]
         with pytest.raises(NotOurs):
-            exposition.read(body, AT)
+            exposition.read(HOSTILE[name], AT)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
     def test_value_that_is_not_finite_is_zero(self, value: float) -> None:

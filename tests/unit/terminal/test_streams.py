@@ -16,12 +16,13 @@ from tests.support.requirements import ROOT
 
 RATES = ("rates", f"--rates={ROOT}/alerts/rates.toml")
 RECORDING = f"--recording={SCENARIOS['hang'].recording}"
+HELP = [(command, "--help") for command in COMMANDS]
 PRINTING = pytest.mark.parametrize(
     "arguments",
     [
         ("--version",),
         ("--help",),
-        *((command, "--help") for command in COMMANDS),
+        ("run", "--help"),
         ("assets",),
         ("check", "--web.listen-address=127.0.0.1:0"),
         ("check", "--format=json", "--web.listen-address=127.0.0.1:0"),
@@ -103,6 +104,13 @@ class TestEncoding:
     @PRINTING
     def test_ascii_replaces_arrows_and_ellipses(self, arguments: tuple[str, ...]) -> None:
         """No traceback, and nothing that looks like an escape sequence of Python."""
+        self.assert_ascii(arguments)
+
+    @pytest.mark.parametrize("arguments", HELP, ids=" ".join)
+    def test_ascii_replaces_those_of_help(self, arguments: tuple[str, ...]) -> None:
+        self.assert_ascii(arguments)
+
+    def assert_ascii(self, arguments: tuple[str, ...]) -> None:
         done = shell('"$@"', arguments, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
 
         assert done.stderr == ""
