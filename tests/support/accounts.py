@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -142,12 +143,13 @@ def run(tracer: Tracer, *command: str | Path, environment: dict[str, str] | None
 
 @contextmanager
 def running(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """A program beside the test, killed at the end of the block."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    """A program beside the test, killed at the end of the block with its children, which may be in its control group."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as process:
         try:
             yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def read(tracer: Tracer, truth: dict[str, Any]) -> Account:
