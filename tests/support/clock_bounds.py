@@ -189,6 +189,8 @@ def _is_bound(node: ast.AST, names: _Names) -> bool:
     if not isinstance(node, ast.Compare):
         return False
     sides = [node.left, *node.comparators]
+    if len(sides) == 3 and {names.kind(sides[0]), names.kind(sides[2])} <= {Kind.READING, Kind.TIME}:
+        return False  # what another clock has measured, between two times of the test
     for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
         if isinstance(operator, ast.Gt | ast.GtE):
             left, right = right, left  # noqa: PLW2901
