@@ -8,12 +8,14 @@ machine is removed first (support/sweep.py).
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shlex
 import signal
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -22,6 +24,7 @@ from tests.support import sweep
 from tests.support.standin_gpu import built
 
 WORKERS_MAX = 4
+PR_SET_PDEATHSIG = 1
 ISOLATED = Path(__file__).parent / "support" / "isolated.sh"
 
 
@@ -32,6 +35,12 @@ def isolated_workers() -> list[str]:
     return [f"--tx=popen//python={command}"] * count
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """The workers end as after Ctrl-C. make sends the signal again, while they do."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
+
+
 def main() -> int:
     """Exit code of pytest."""
     if os.geteuid() != 0:
@@ -40,7 +49,8 @@ def main() -> int:
     run = sweep.begin_run()
     sweep.sweep(print)
     built()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the workers end as after Ctrl-C
+    signal.signal(signal.SIGTERM, _interrupt)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # nor does it go on without the make that started it
     # Most of these tests attach probes and remove them.
     quick = sweep.changed(sweep.EXPEDITED, "1") if os.access(sweep.EXPEDITED, os.W_OK) else nullcontext()
     try:
