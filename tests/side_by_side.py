@@ -50,7 +50,8 @@ def main() -> int:
     sweep.sweep(print)
     built()
     signal.signal(signal.SIGTERM, _interrupt)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # nor does it go on without the make that started it
+    # Without the make that started it, it does not go on.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     # Most of these tests attach probes and remove them.
     quick = sweep.changed(sweep.EXPEDITED, "1") if os.access(sweep.EXPEDITED, os.W_OK) else nullcontext()
     try:

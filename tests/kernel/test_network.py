@@ -77,7 +77,7 @@ def rows_of(traced: Tracer, group: Path) -> dict[IpFamily, RetransmitRow]:
 
 
 def segments_of(traced: Tracer, group: Path) -> int:
-    """Of one group, in both families."""
+    """Both families of addresses, in one group."""
     return sum(row.segments for row in rows_of(traced, group).values())
 
 
