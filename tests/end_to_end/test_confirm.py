@@ -39,9 +39,9 @@ def hogs(count: int) -> Iterator[list[int]]:
     """Processes that always use the CPU, in a cgroup with the weight of three programs on each CPU."""
     with cgroups.group("cpu", "hogs") as others, named_shell(HOG, SPIN, count=count, groups=[others.path]) as started:
         if others.version == 1:
-            others.write("cpu.shares", 3 * 1024 * (os.cpu_count() or 1))
+            others.write("cpu.shares", 3 * 1024 * len(os.sched_getaffinity(0)))
         else:
-            others.write("cpu.weight", min(3 * 100 * (os.cpu_count() or 1), 10_000))
+            others.write("cpu.weight", min(3 * 100 * len(os.sched_getaffinity(0)), 10_000))
         eventually(lambda: all(comm_of(one.pid) == HOG for one in started), "they have their name")
         yield [one.pid for one in started]
 
@@ -109,7 +109,7 @@ class TestExperiment:
             eventually(lambda: step[0] > STEPS_TO_LEARN, "there is a baseline")
             # On a busy machine another chain may be open already, and would stay open.
             eventually(lambda: is_calm(exporter.logs), "no chain is open")
-            with hogs(os.cpu_count() or 1) as tgids:
+            with hogs(len(os.sched_getaffinity(0))) as tgids:
                 chain_id = eventually(lambda: open_chain_of_hogs(history), "a chain with the hogs as culprit is open")
                 chain = chain_id[:8]
                 without_consent = explain(history, f"--confirm={chain}", f"--url={exporter.url}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -130,21 +131,20 @@ class TestSystemdSocket:
 class TestConfiguration:
     """--web.config.file."""
 
-    def test_tls_from_the_first_connection_on(self, tmp_path: Path) -> None:
-        """The logged address is https, and the certificate is the file's."""
+    def test_tls_from_the_first_connection_on_at_each_address(self, tmp_path: Path) -> None:
+        """The logged addresses are https, and the certificate is the file's."""
         made = certificates.issue(tmp_path)
         file = tmp_path / "web.yml"
         file.write_text(f"tls_server_config:\n  cert_file: {made.server.name}\n  key_file: {made.server.name}\n")
-        with running(f"--web.config.file={file}") as exporter:
-            host, port = address(exporter)
-            connection = http.client.HTTPSConnection(
-                host, port, timeout=PATIENCE_SECONDS, context=made.client_context()
-            )
-            connection.request("GET", "/healthz")
-            assert connection.getresponse().status == 200
-            connection.close()
+        with running(f"--web.config.file={file}", "--web.listen-address=127.0.0.2:0") as exporter:
+            urls = eventually(lambda: _urls(exporter), "both are logged")
+            context = made.client_context()
+            statuses = [_status(urls[0], context)]
+            context.check_hostname = False  # the certificate is for the first one
+            statuses.append(_status(urls[1], context))
 
-        assert exporter.url.startswith("https://")
+        assert [url.rpartition(":")[0] for url in urls] == ["https://127.0.0.1", "https://127.0.0.2"]
+        assert statuses == [200, 200]
 
     def test_file_that_becomes_bad_changes_nothing(self, tmp_path: Path) -> None:
         """It is logged once, with the wrong line."""
@@ -159,12 +159,24 @@ class TestConfiguration:
         assert logs.count("cannot load the changed web configuration") == 1
         assert "X-Frame-Options must be deny or sameorigin, not 'allow'" in logs
 
-    def test_several_addresses(self) -> None:
-        """Each serves the same pages."""
-        with running("--web.listen-address=127.0.0.2:0") as exporter:
-            urls = eventually(lambda: _urls(exporter), "both are logged")
+    def test_reload_page_needs_a_flag(self, exporter: Exporter) -> None:
+        connection = http.client.HTTPConnection(*address(exporter), timeout=PATIENCE_SECONDS)
+        connection.request("POST", "/-/reload")
+        response = connection.getresponse()
 
-        assert [url.split("//")[1].split(":")[0] for url in urls] == ["127.0.0.1", "127.0.0.2"]
+        assert (response.status, response.read()) == (403, b"disabled; --web.enable-lifecycle enables it\n")
+        connection.close()
+
+
+def _status(url: str, context: ssl.SSLContext) -> int:
+    parts = urlsplit(url)
+    connection = http.client.HTTPSConnection(
+        parts.hostname or "", parts.port, timeout=PATIENCE_SECONDS, context=context
+    )
+    connection.request("GET", "/healthz")
+    status = connection.getresponse().status
+    connection.close()
+    return status
 
 
 def _urls(exporter: Exporter) -> list[str]:

@@ -26,6 +26,9 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.traced import eventually
 
 COMMAND = (sys.executable, "-m", "exporter")
+STARTS = "TEST_EXPORTER_STARTS"
+"""A variable with the file that has a line for each start of an exporter."""
+
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 LOG_CHARACTERS_MAX = 20_000
 _BPF_SYSCALL = {"x86_64": 321, "aarch64": 280}
@@ -120,6 +123,9 @@ def running(
     under: a command that runs it, as `unshare --pid --fork`. before_it_serves: called with the tgid once the process has started.
     descriptors: that it inherits.
     """
+    if counted := os.environ.get(STARTS):
+        with Path(counted).open("a") as starts:
+            starts.write(os.environ.get("PYTEST_CURRENT_TEST", "") + "\n")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         own = (

@@ -70,7 +70,7 @@ def page(folder: Path) -> Page:
             job = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.DEVNULL)
             try:
                 time.sleep(LEARN_SECONDS)
-                with named_shell(HOG, SPIN, count=HOGS_PER_CPU * (os.cpu_count() or 1)):
+                with named_shell(HOG, SPIN, count=HOGS_PER_CPU * len(os.sched_getaffinity(0))):
                     began_seconds = time.monotonic()
                     first: Notification = eventually(
                         lambda: next(iter(_paged(notifications(found), "firing")), None), "a page"

@@ -94,7 +94,7 @@ def watched(folder: Path) -> Iterator[Servers]:
         stack.enter_context(_engine())
         eventually(lambda: servers[0].query("gpustall_chain_info"), "a chain is open")
         _tell_gpus(folder / "nvml", exporter)
-        stack.enter_context(named_shell(HOG, SPIN, count=2 * (os.cpu_count() or 1)))
+        stack.enter_context(named_shell(HOG, SPIN, count=2 * len(os.sched_getaffinity(0))))
         yield Servers(*servers)
 
 
