@@ -27,24 +27,30 @@ sys.dont_write_bytecode = False
 # Of tests/kernel and tests/end_to_end, those that take half a minute and more: workers that run side by side begin with them.
 LONGEST_FIRST = (
     *(
-        "test_release.py",
         "test_cgroup_namespaces.py",
+        "test_least_privilege.py",
         "test_hostile_files.py",
-        "test_denied_calls.py",
         "test_hung_files.py",
+        "test_check.py",
     ),
-    *("test_reload.py", "test_killed.py", "test_push.py", "test_record.py", "test_churn.py", "test_shares.py"),
-    *("test_history.py", "test_installers.py", "test_paging.py", "test_loading.py", "test_ras.py", "test_chains.py"),
     *(
-        "test_seccomp.py",
+        "test_bad_input.py",
+        "test_completion.py",
+        "test_history.py",
+        "test_cluster.py",
+        "test_loading.py",
+        "test_run.py",
+    ),
+    *(
         "test_one_file.py",
         "test_cuda.py",
         "test_nccl_progress.py",
-        "test_confirm.py",
-        "test_boards.py",
+        "test_denied_calls.py",
+        "test_churn.py",
+        "test_push.py",
     ),
-    *("test_engine.py", "test_check.py", "test_top.py", "test_job_verdicts.py", "test_run.py", "test_python_lines.py"),
-    *("test_one_call_once.py", "test_prometheus.py", "test_least_privilege.py", "test_node_rig.py"),
+    *("test_web.py", "test_switched_off.py", "test_serve.py", "test_names.py", "test_prometheus.py", "test_record.py"),
+    *("test_fleet.py", "test_evidence.py", "test_engine.py", "test_killed.py", "test_shares.py", "test_top.py"),
 )
 
 

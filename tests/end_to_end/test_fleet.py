@@ -117,6 +117,7 @@ class TestClocks:
         assert all(abs(one["ahead_seconds"]) <= one["bound_seconds"] for one in clocks)
 
 
+@pytest.mark.acceptance  # the table has what ended in the last 30 s
 class TestTop:
     def test_table_has_the_workloads_of_all_nodes(self, server: Serving, tmp_path: Path) -> None:
         """Each of the two has ranks 3 and 4, with steps of 20 ms."""

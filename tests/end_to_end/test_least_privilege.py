@@ -31,6 +31,7 @@ INFO = "gpustall_workload_info"
 USER = 1000
 ALL = tuple(need.capability for need in NEEDS)
 LIBRARIES = len(STANDIN_LIBRARIES)
+SOME_NEEDS = (next(one for one in NEEDS if one.is_vital), next(one for one in NEEDS if not one.is_vital))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -208,7 +209,11 @@ class TestMissing:
 
         assert only(info).labels["rank"] == ""
 
-    @pytest.mark.parametrize("need", NEEDS, ids=lambda one: one.capability.label)
+    @pytest.mark.parametrize(
+        "need",
+        [pytest.param(one, marks=() if one in SOME_NEEDS else pytest.mark.acceptance) for one in NEEDS],
+        ids=lambda one: one.capability.label,
+    )
     def test_check_shows_the_cost(self, need: Need) -> None:
         """With exit code 3 when almost no job would be traced."""
         done = subprocess.run(
