@@ -45,7 +45,7 @@ def small_share() -> Iterator[cgroups.Group]:
 @contextmanager
 def neighbours(per_cpu: float = HOGS_PER_CPU) -> Iterator[Scene]:
     """Two hogs for each CPU, in a control group beside the job's."""
-    count = round(per_cpu * (os.cpu_count() or 1))
+    count = round(per_cpu * len(os.sched_getaffinity(0)))
     with small_share() as job:
         yield Scene(place=Place((job.path,)), injector=lambda _: cpu.hogs(count))
 
@@ -60,7 +60,7 @@ def own_quota(percent: int = QUOTA_PERCENT) -> Iterator[Scene]:
 @contextmanager
 def quota_and_neighbours() -> Iterator[Scene]:
     """Both at once."""
-    count = HOGS_PER_CPU * (os.cpu_count() or 1)
+    count = HOGS_PER_CPU * len(os.sched_getaffinity(0))
     with small_share() as job:
 
         @contextmanager
@@ -154,7 +154,7 @@ def stop(seconds: float = STOPPED_SECONDS) -> Iterator[Scene]:
 @contextmanager
 def hogs_elsewhere() -> Iterator[Scene]:
     """The job has CPU 0 for itself, the hogs have the others."""
-    own, others = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    own, others = decoys.one_cpu_of_two(len(os.sched_getaffinity(0)))
     yield Scene(place=Place(cpus=own), injector=lambda _: decoys.hogs_elsewhere(2, others))
 
 
@@ -168,21 +168,21 @@ def unrelated_reads() -> Iterator[Scene]:
 @contextmanager
 def weak_hogs() -> Iterator[Scene]:
     """The job and hogs of the lowest priority share CPU 0."""
-    own, _ = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    own, _ = decoys.one_cpu_of_two(len(os.sched_getaffinity(0)))
     yield Scene(place=Place(cpus=own), injector=lambda _: decoys.weak_hogs(2, own))
 
 
 @contextmanager
 def crowd() -> Iterator[Scene]:
     """As many hogs as for a real contention."""
-    count = HOGS_PER_CPU * (os.cpu_count() or 1)
+    count = HOGS_PER_CPU * len(os.sched_getaffinity(0))
     yield Scene(injector=lambda _: cpu.hogs(count))
 
 
 @contextmanager
 def irq_storm(share: float = STORM_SHARE) -> Iterator[Scene]:
     """Soft interrupts take this share of CPU 0, which is the job's only one."""
-    own, others = decoys.one_cpu_of_two(os.cpu_count() or 1)
+    own, others = decoys.one_cpu_of_two(len(os.sched_getaffinity(0)))
     yield Scene(place=Place(cpus=own), injector=lambda _: interrupts.storm(int(own), others, share))
 
 

@@ -34,7 +34,7 @@ class TrialJob:
     @property
     def cpu_count(self) -> int:
         """CPUs that it may use."""
-        return 1 if self.cpus else os.cpu_count() or 1
+        return 1 if self.cpus else len(os.sched_getaffinity(0))
 
     def step_seconds(self) -> float:
         """From one step of a rank to the next, in the median of the recent ones."""

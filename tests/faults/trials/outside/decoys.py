@@ -78,7 +78,7 @@ def _elsewhere(*line: str, nice: int = 0) -> Bring:
 
 def _other_cpus(job: TrialJob) -> str:
     """All but CPU 0, which is that of the job."""
-    count = (os.cpu_count() or 1) - 1
+    count = len(os.sched_getaffinity(0)) - 1
     if count < 1 or job.cpus != "0":
         raise NotPossible("needs a CPU beside that of the job")
     return f"1-{count}"
@@ -138,7 +138,7 @@ def _let_run_anywhere(job: TrialJob) -> None:
 
 @contextmanager
 def _wide_quota(job: TrialJob, share: float) -> Iterator[None]:
-    with quota(job.groups["cpu"], 1000 * (os.cpu_count() or 1)):
+    with quota(job.groups["cpu"], 1000 * len(os.sched_getaffinity(0))):
         yield
 
 
