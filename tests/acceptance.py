@@ -94,6 +94,7 @@ ROWS = (
 def run(row: Row) -> Result:
     """Run the command of a row. Its output goes to its log."""
     LOGS.mkdir(parents=True, exist_ok=True)
+    subprocess.run((sys.executable, "-m", "tests.support.sweep"), cwd=ROOT, check=False)
     began = time.monotonic()
     path = LOGS / f"{row.name}.log"
     with path.open("w", encoding="utf-8") as log:
@@ -103,7 +104,7 @@ def run(row: Row) -> Result:
         try:
             status = process.wait(60 * row.minutes)
         except subprocess.TimeoutExpired:
-            process.terminate()  # as Ctrl-C for side_by_side, make and pytest's children
+            process.terminate()  # what it leaves is removed before the next row
             process.wait()
             status = None
     return result_of(row, status, path.read_text(encoding="utf-8", errors="replace"), time.monotonic() - began)
@@ -149,6 +150,8 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also rows that take more than an hour together")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"only these: {', '.join(row.name for row in ROWS)}")
     arguments = parser.parse_args()
+    if unknown := set(arguments.rows) - {row.name for row in ROWS}:
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
     wanted = [
         row for row in ROWS if (row.name in arguments.rows if arguments.rows else arguments.all or not row.is_long)
     ]
