@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import gpustall_standin as standin
 from exporter.accounting.cadence import Cadence
 from tests.support.priority import before_others
-from tests.support.traced import STANDIN_LIBRARIES, Tracer
+from tests.support.traced import STANDIN_LIBRARIES, Tracer, only
 
 STEPS = 80
 
@@ -25,6 +26,20 @@ def own_trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (*STANDIN_LIBRARIES.values(), "trainer"):
         subprocess.run(["cp", standin.build_dir() / name, folder], check=True)
     return folder / "trainer"
+
+
+def test_each_collective_and_each_copy_to_the_gpu_is_a_step_mark(best_traced: Tracer) -> None:
+    """Equal ones have equal signatures, and none has the time of another one. Copies to the host are no marks."""
+    before_ns = time.monotonic_ns()
+    best_traced.run("ncclAllReduce:23:65536", "cudaMemcpyAsync:5:4096:h2d", "cudaMemcpyAsync:7:4096:d2h")
+    marks, is_complete = only(best_traced.tables.read_waits([1]).cadence.values()).since(0)
+    times_ns = [mark.at_ns for mark in marks]
+
+    assert is_complete
+    assert [*Counter(mark.signature for mark in marks).values()] == [23, 5]
+    assert before_ns < times_ns[0]
+    assert times_ns == sorted(set(times_ns))
+    assert times_ns[-1] < time.monotonic_ns()
 
 
 @pytest.mark.acceptance

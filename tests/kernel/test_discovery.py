@@ -19,7 +19,7 @@ from exporter.host.likely_libraries import of_python
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, trained, without_rank
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, line_of
 from tests.support.requirements import need_command
 from tests.support.traced import eventually
 
@@ -195,12 +195,15 @@ class TestImpostors:
 def _mapped(file: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that maps a file as code."""
     process = subprocess.Popen(
-        [sys.executable, "-c", MAPS_AS_CODE, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MAPS_AS_CODE, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    assert process.stdout is not None
     with process:
         try:
-            assert process.stdout.readline() == "ready\n"
+            assert line_of(process) == "ready\n"
             yield process
         finally:
             process.kill()

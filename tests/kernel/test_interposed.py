@@ -10,6 +10,7 @@ import pytest
 
 from exporter.kernel.abi import Api
 from tests.support.discovering import Scene, discovering
+from tests.support.patience import line_of
 from tests.support.versions import Versions, made
 
 SOURCE = Path(__file__).with_name("interposed.c")
@@ -44,10 +45,9 @@ class TestCountedOnce:
         library, program = versions.installed(tmp_path / "lib", 1), tmp_path / "interposed"
         subprocess.run(["cc", "-O2", SOURCE, "-o", program], check=True)
         with subprocess.Popen(
-            [program, library, "23"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program, library, "23"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         ) as job:
-            assert job.stdout is not None
-            assert job.stdout.readline() == "ready\n"
+            assert line_of(job) == "ready\n"
             scene.walk_all()
 
             assert made(job) == "made"

@@ -23,6 +23,7 @@ from exporter.kernel.stacks import Stack, Stacks
 from exporter.stacks.unwinding import Backtrace, unwind
 from tests.support import accounts
 from tests.support.direct_reads import files_of
+from tests.support.patience import line_of
 from tests.support.priority import high_priority
 from tests.support.traced import Tracer, eventually, tracer
 
@@ -60,11 +61,12 @@ class Seen(NamedTuple):
 @contextmanager
 def stuck(program: Path, manner: str, threads: int = 1) -> Iterator[int]:
     """Starts the program; yields its tgid when its threads are stuck. Each prints just before it waits."""
-    process = subprocess.Popen([program, manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process = subprocess.Popen(
+        [program, manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         for _ in range(threads):
-            assert process.stdout.readline() == "inside\n"
+            assert line_of(process) == "inside\n"
         if manner != "spin":
             eventually(lambda: are_asleep(process.pid, threads), "they wait")
         yield process.pid
@@ -229,9 +231,10 @@ class TestEnds:
 
     def test_zombie_has_no_stack(self, program: Path, traced: Tracer) -> None:
         """Its memory is gone."""
-        process = subprocess.Popen([program, "call"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "inside\n"
+        process = subprocess.Popen(
+            [program, "call"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert line_of(process) == "inside\n"
         process.send_signal(signal.SIGKILL)
         eventually(lambda: " Z " in Path(f"/proc/{process.pid}/stat").read_text(), "it is a zombie")
         stack = Stacks(traced.kernel).take(process.pid)

@@ -23,7 +23,7 @@ from exporter.workloads.workload_process import WorkloadProcess
 from tests.support.discovering import Scene, copied, discovering
 from tests.support.held_calls import without_rank
 from tests.support.named_cgroup import named_cgroup
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, line_of
 from tests.support.placed import ENTER
 from tests.support.traced import eventually
 
@@ -72,10 +72,9 @@ class Running:
     def call(self) -> None:
         """Make 23 calls."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "called\n"
+        assert line_of(self.process) == "called\n"
 
 
 @contextmanager
@@ -92,8 +91,7 @@ def running(
         user=user,
     )
     try:
-        assert process.stdout is not None
-        yield Running(process, process.stdout.readline().strip())
+        yield Running(process, line_of(process).strip())
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         with process:

@@ -14,6 +14,7 @@ from exporter.host.cgroups import unified_hierarchy
 from tests.faults.injectors import NotPossible, cgroups
 from tests.faults.injectors.cpu import in_groups
 from tests.support import sweep
+from tests.support.patience import line_of
 from tests.support.traced import eventually
 
 UNIFIED = "unified"
@@ -103,10 +104,10 @@ class Crowd:
             "limit_file": "memory.limit_in_bytes" if self._version == 1 else "memory.max",
         }
         line = [*in_groups([self.parent / "start"]), *before, sys.executable, "-S", "-c", _PROGRAM, json.dumps(order)]
-        with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(line, text=True, start_new_session=True, **pipes) as process:
             try:
-                assert process.stdout is not None
-                assert process.stdout.readline() == "done\n"
+                assert line_of(process) == "done\n"
                 yield
             finally:
                 process.kill()
