@@ -163,6 +163,7 @@ __noinline int interval_end_thread(struct thread *thread, u64 now_ns)
 		return 0;
 	struct interval_row *row;
 
+	thread->is_tracked = false; /* before the sums are read: an interrupt from now on is charged to no culprit, and is in no sum */
 	if (!thread->process) {
 		row = interval_end_worker(thread, now_ns);
 	} else {
@@ -187,7 +188,6 @@ __noinline int interval_end_thread(struct thread *thread, u64 now_ns)
 		__sync_fetch_and_add(&row->voluntary, thread->account.voluntary);
 		__sync_fetch_and_add(&row->involuntary, thread->account.involuntary);
 	}
-	thread->is_tracked = false;
 	return 0;
 }
 
