@@ -180,7 +180,7 @@ class TestExpositions:
         cases += [(f"damaged by seed {seed}", damaged_exposition(seed), True) for seed in range(extent.damaged)]
         for name, body, may_succeed in cases:
             with page({"/metrics": responds(body)}) as found:
-                done = programs.run("top", "--once", "--interval=200ms", f"--url={found.base}")
+                done = programs.run("top", "--once", "--interval=500ms", f"--url={found.base}")
             failures[name] = failure_of(programs, done, may_succeed=may_succeed)
 
         assert {name: failure for name, failure in failures.items() if failure} == {}
@@ -254,13 +254,13 @@ class TestTexts:
             assert len(done.stdout) < 1 << 20
             assert done.code == 0 or len(text) > LONG  # a megabyte in every text is refused
 
-    @pytest.mark.parametrize("form", ["text", "json"])
+    @pytest.mark.parametrize("form", ["text", pytest.param("json", marks=pytest.mark.acceptance)])
     def test_exposition(self, programs: Commands, form: str) -> None:
         """Also bytes that are no text."""
         for text in (b"\xff\xfe\x1b", *(text.encode("utf-8", "replace") for text in HOSTILE_TEXTS)):
             body = raw_labels(text[:1000])
             with page({"/metrics": responds(body)}) as found:
-                done = programs.run("top", "--once", "--interval=200ms", f"--format={form}", f"--url={found.base}")
+                done = programs.run("top", "--once", "--interval=500ms", f"--format={form}", f"--url={found.base}")
 
             assert (done.code, done.stderr) == (0, "")
             assert is_clean(done.stdout)
