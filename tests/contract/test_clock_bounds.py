@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,19 @@ def test_no_test_bounds_a_time_from_above() -> None:
     ]
 
     assert found == []
+
+
+def test_no_test_has_a_shorter_time_limit_than_all_have(pytestconfig: pytest.Config) -> None:
+    """It would be such a bound."""
+    common = float(pytestconfig.getini("timeout"))
+    limits = [
+        (path.name, limit)
+        for folder in FOLDERS
+        for path in sorted((TESTS / folder).rglob("*.py"))
+        for limit in re.findall(r"mark\.timeout\((\d+)\)", path.read_text(encoding="utf-8"))
+    ]
+
+    assert [(name, limit) for name, limit in limits if float(limit) < common] == []
 
 
 @pytest.mark.parametrize(

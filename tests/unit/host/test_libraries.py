@@ -156,7 +156,6 @@ class TestOpen:
         with pytest.raises(NotPossibleHere):
             open_library(processes, 7, mapping)
 
-    @pytest.mark.timeout(10)
     def test_pipe_with_the_name_of_a_library_does_not_block(self, tmp_path: Path) -> None:
         """Opening a pipe for reading waits for a writer."""
         processes, mapping = self.tree(tmp_path)
