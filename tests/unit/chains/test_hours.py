@@ -1,4 +1,4 @@
-"""Six hours of a job that drifts: nothing is frozen, and a fault in the last hour is seen as one in the first."""
+"""Three hours of a job that drifts: nothing is frozen, and a fault in the last hour is seen as one in the first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change
 from tests.unit.chains.job import DISK, HOG, SECOND, Scene
 
-HOURS = 6
+HOURS = 3
 NOISE = 0.02
 WORST_DRIFT_PER_HOUR = 0.3
 FIRST_NS = 1_000 * SECOND  # when a scene begins
@@ -67,7 +67,7 @@ def chains_of(scene: Scene, wanted: Change) -> list[Chain]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-class TestSixHours:
+class TestThreeHours:
     """Steps that become longer or shorter, by up to 30 % an hour, and stray by a few percent for minutes."""
 
     def test_each_fault_has_one_chain_of_its_cause_within_four_seconds(self, seed: int) -> None:

@@ -16,7 +16,7 @@ from tests.support.requirements import ROOT
 
 RATES = ("rates", f"--rates={ROOT}/alerts/rates.toml")
 RECORDING = f"--recording={SCENARIOS['hang'].recording}"
-HELP = [(command, "--help") for command in COMMANDS]
+MORE = [("check", "--format=json", "--web.listen-address=127.0.0.1:0"), *((command, "--help") for command in COMMANDS)]
 PRINTING = pytest.mark.parametrize(
     "arguments",
     [
@@ -25,7 +25,6 @@ PRINTING = pytest.mark.parametrize(
         ("run", "--help"),
         ("assets",),
         ("check", "--web.listen-address=127.0.0.1:0"),
-        ("check", "--format=json", "--web.listen-address=127.0.0.1:0"),
         ("demo", "hang", "--replay"),
         ("explain", RECORDING),
         ("export", "--format=chrome", RECORDING),
@@ -106,8 +105,8 @@ class TestEncoding:
         """No traceback, and nothing that looks like an escape sequence of Python."""
         self.assert_ascii(arguments)
 
-    @pytest.mark.parametrize("arguments", HELP, ids=" ".join)
-    def test_ascii_replaces_those_of_help(self, arguments: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize("arguments", MORE, ids=" ".join)
+    def test_ascii_replaces_those_of_other_outputs(self, arguments: tuple[str, ...]) -> None:
         self.assert_ascii(arguments)
 
     def assert_ascii(self, arguments: tuple[str, ...]) -> None:
