@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,13 @@ from exporter.config.probes import AttachKind
 from exporter.kernel.abi import OPERATION_NONE, ThreadState
 from exporter.kernel.thread_rows import ThreadRow
 from tests.support import accounts
-from tests.support.traced import Run, Tracer, tracer
+from tests.support.patience import line_of
+from tests.support.traced import Run, Tracer, eventually, tracer
 
 SOURCE = Path(__file__).with_name("late.c")
 THREADS = 8
+READ = {"x86_64": 0, "aarch64": 63}
+"""The number of read(2)."""
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +33,21 @@ class _Late:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
+        self.inside = THREADS
         assert self._line() == "inside"
+        self._await_readers(self.inside)
 
     def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        return line_of(self._process).strip()
+
+    def _await_readers(self, threads: int) -> None:
+        """Until this many threads sleep in their calls, and the main thread in its own read(2)."""
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        reading = f"{READ[platform.machine()]} "
+        eventually(
+            lambda: sum(file.read_text().startswith(reading) for file in tasks.glob("*/syscall")) == threads + 1,
+            f"{threads} threads are inside their calls",
+        )
 
     def let_return(self, threads: int) -> None:
         """This many threads leave their call, and make six more."""
@@ -41,6 +55,9 @@ class _Late:
         self._process.stdin.write("x" * threads)
         self._process.stdin.flush()
         assert [self._line() for _ in range(threads)] == ["returned"] * threads
+        self.inside -= threads
+        if self.inside:
+            self._await_readers(self.inside)
 
 
 @pytest.fixture
@@ -52,7 +69,9 @@ def traced(attach_kind: AttachKind) -> Iterator[Tracer]:
 
 @pytest.fixture
 def late(program: Path) -> Iterator[_Late]:
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             yield _Late(process)
         finally:
