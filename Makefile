@@ -14,9 +14,10 @@ BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h
                /usr/include/linux/bpf.h:linux-libc-dev /usr/include/stdlib.h:libc6-dev
 TEST_NEEDS  := prometheus:prometheus rsync:rsync prometheus-alertmanager:prometheus-alertmanager \
                /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
-               /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base
-# Large, and of use to a few tests each, which are skipped in `make test` where they are missing.
-MORE_TEST_NEEDS := node:nodejs clang-19:clang-19
+               /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base \
+               node:nodejs
+# Large, and of use to one test, which is marked acceptance.
+MORE_TEST_NEEDS := clang-19:clang-19
 # The stand-in GPU for the other architecture is cross-compiled.
 CROSS_NEEDS := $(if $(filter aarch64,$(shell uname -m)),\
 	x86_64-linux-gnu-gcc:gcc-x86-64-linux-gnu /usr/x86_64-linux-gnu/include/stdlib.h:libc6-dev-amd64-cross,\
@@ -37,7 +38,7 @@ demo: build ## Build, slow down a stand-in job by a real fault, and say why it w
 	$(SUDO) $(BIN)/gpu-stall-exporter demo $(or $(FLAGS),cpu-contention)
 
 # The gate: red only if the code is wrong. All stages run, so that one run shows all failures.
-test: $(VENV)/dev build test-packages ## Run the tests that a change must pass, in 12 minutes on two CPUs; needs root
+test: $(VENV)/dev build test-packages trace-processor ## Run the tests that a change must pass, in 12 minutes on two CPUs; needs root
 	@$(BIN)/python -m tests.stages $(TEST_STAGES)
 
 # FLAGS=--all: hours, with releases, other kernels and soak. FLAGS=rig: only that row.

@@ -67,6 +67,7 @@ class TestSubjects:
 
         assert {loader.subject_of(name) for name in done.stdout.split()} <= loader.OPTIONAL.keys()
 
+    @pytest.mark.acceptance  # the compiler is large, and make test does not install it
     def test_objects_of_a_newer_compiler_load_as_well(self, tmp_path: Path) -> None:
         """The verifier may follow more branches of what another compiler makes."""
         need_command(newer_compiler.COMPILER, newer_compiler.COMPILER)

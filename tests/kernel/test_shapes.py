@@ -17,18 +17,21 @@ from tests.support.traced import STANDIN_LIBRARIES, Tracer
 STEPS = 20
 
 
+WITH_TORCH = pytest.mark.acceptance  # PyTorch or NumPy of the distribution, which make test does not install
+
+
 @pytest.mark.parametrize(
     ("name", "operation"),
     [
-        ("torch-ddp", "ncclAllReduce"),
-        ("jax", "cuLaunchKernel"),
         ("cpp-trainer", "cudaLaunchKernel"),
-        ("interleaved-pipeline", "ncclSend"),
         ("halo-exchange", "cudaMemcpyPeerAsync"),
-        ("overlapped-engine", "cudaGraphLaunch"),
-        ("donated-buffers", "cuMemAllocAsync"),
         ("socket-ring", "ncclAllReduce"),
-        ("tensor-parallel-engine", "ncclAllReduce"),
+        pytest.param("torch-ddp", "ncclAllReduce", marks=WITH_TORCH),
+        pytest.param("jax", "cuLaunchKernel", marks=WITH_TORCH),
+        pytest.param("interleaved-pipeline", "ncclSend", marks=WITH_TORCH),
+        pytest.param("overlapped-engine", "cudaGraphLaunch", marks=WITH_TORCH),
+        pytest.param("donated-buffers", "cuMemAllocAsync", marks=WITH_TORCH),
+        pytest.param("tensor-parallel-engine", "ncclAllReduce", marks=WITH_TORCH),
     ],
 )
 def test_steps_are_logged_and_calls_traced(name: str, operation: str, account_tracer: Tracer, tmp_path: Path) -> None:
