@@ -187,6 +187,7 @@ class TestMissing:
         assert f"attached to {folder}" not in logs
         assert capability.label in logs
 
+    @pytest.mark.acceptance  # unsteady
     def test_another_user_s_job_is_not_seen_without_ptrace(self, folder: Path) -> None:
         """Its mappings are read by a process that has no other capability for that."""
         with running(under=without(Capability.SYS_PTRACE)) as exporter:
