@@ -15,7 +15,7 @@ BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h
 TEST_NEEDS  := prometheus:prometheus rsync:rsync prometheus-alertmanager:prometheus-alertmanager \
                /usr/sbin/apparmor_parser:apparmor /usr/sbin/tc:iproute2 /usr/sbin/losetup:mount \
                /usr/lib/python3/dist-packages/bcc:python3-bpfcc zsh:zsh fish:fish mandoc:mandoc groff:groff-base \
-               node:nodejs
+               node:nodejs g++:g++
 # Large, and of use to one test, which is marked acceptance.
 MORE_TEST_NEEDS := clang-19:clang-19
 # The stand-in GPU for the other architecture is cross-compiled.

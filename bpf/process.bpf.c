@@ -46,7 +46,7 @@ static __always_inline void end_tracking(struct thread *thread)
 {
 	struct account *account = &thread->account;
 
-	/* The thread runs. If its account has it wait for a CPU, its switch-in was missed: only what was charged of the wait is one. */
+	/* The thread runs. If its account says that it waits for a CPU, its switch-in was missed: the wait ends where it was last charged. */
 	if (thread->is_tracked && account->state == STATE_RUNNABLE) {
 		account_book(thread, account->blame_ns);
 		account->state = account->running_state;

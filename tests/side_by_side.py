@@ -28,7 +28,7 @@ from tests.support.standin_gpu import built
 WORKERS_MAX = 4
 PR_SET_PDEATHSIG = 1
 STARTS_MAX = 80
-"""Exporters that `make test` may start. It starts 77."""
+"""Exporters that `make test` may start."""
 ISOLATED = Path(__file__).parent / "support" / "isolated.sh"
 
 

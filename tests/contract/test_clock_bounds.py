@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock_bounds import offences
+from tests.support.clock_bounds import OUTSIDE, offences
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = ("unit", "contract", "kernel", "end_to_end")
@@ -18,6 +18,13 @@ def found_in(folder: Path, body: str, before: str = "") -> list[int]:
     path = folder / "test_one.py"
     path.write_text(f"{before}def test_one():\n{body}", encoding="utf-8")
     return offences(path)
+
+
+def test_markers_are_those_that_the_gate_leaves_out() -> None:
+    makefile = (TESTS.parent / "Makefile").read_text(encoding="utf-8")
+    (left_out,) = re.findall(r"^IN_GATE +:= not \((.*)\)$", makefile, re.MULTILINE)
+
+    assert frozenset(left_out.split(" or ")) == OUTSIDE
 
 
 def test_no_test_bounds_a_time_from_above() -> None:

@@ -50,7 +50,11 @@ def _failed(clone: Path, files: Sequence[str]) -> str | None:
     """The first test that fails; None if all pass."""
     assert IN_GATE is not None
     is_side_by_side = files[0].startswith(_KERNEL_FOLDERS)
-    runner = ["-m", "tests.side_by_side"] if is_side_by_side else ["-m", "pytest", "-n", str((os.cpu_count() or 1) + 1)]
+    runner = (
+        ["-m", "tests.side_by_side"]
+        if is_side_by_side
+        else ["-m", "pytest", "-n", str(len(os.sched_getaffinity(0)) + 1)]
+    )
     done = subprocess.run(
         [str(clone / ".venv/bin/python"), *runner, "-q", "-x", "-m", IN_GATE[1], *files],
         cwd=clone,
