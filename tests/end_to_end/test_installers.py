@@ -94,9 +94,13 @@ class TestRestarts:
             for _ in range(restarts):
                 number, rank = chance.choice(VERSIONS), fresh_rank()
                 chance.choice(WAYS)(library, versions.content(number))
+                before = _attached(exporter, library)
                 with versions.program(library, CALLS, RANK=rank) as job:
                     is_patient = chance.random() < PATIENT_JOBS / restarts
                     if is_patient:
+                        eventually(
+                            lambda before=before: _attached(exporter, library) > before, "all its probes are there"
+                        )
                         eventually(lambda job=job: _is_probed(job.pid), "its library is probed")
                     assert made(job) == str(number)
                     if is_patient:
@@ -106,6 +110,11 @@ class TestRestarts:
 
         assert page.total("gpustall_exporter_changed_libraries_total", library="runtime") > 0
         assert page.losses() == {}
+
+
+def _attached(exporter: Exporter, library: Path) -> int:
+    """How often all probes of the library were attached."""
+    return exporter.logs.count(f"attached to {library}: ")
 
 
 def _calls(exporter: Exporter, rank: str) -> float:

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +67,7 @@ def _failed(clone: Path, files: Sequence[str]) -> str | None:
         errors="replace",
         check=False,
     )
-    if done.returncode == 0:
+    if done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return None
     found = _FAILED.search(done.stdout)
     return found[1] if found else f"exit status {done.returncode}: {done.stdout.strip().rpartition(chr(10))[2]}"

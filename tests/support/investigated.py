@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from exporter.chains.chain import Change
+from exporter.chains.event import ChainEvent
 from exporter.history.file_guard import claim
 from exporter.history.store import Store
 from exporter.history.window import OperationTime
@@ -15,6 +17,10 @@ from tests.support.history import MS, NOON, SECOND, a_call_site, a_window, an_ev
 HOUR_SECONDS = 3600
 
 STACK = ("thread 101 in ncclAllReduce", "  libnccl.so.2+0x1234", "  train.py:77 in step")
+_TEAMS = tuple(
+    process_labels(rank, 100 * number, namespace=team, pod=f"trainer-{rank}")
+    for number, (rank, team) in enumerate((("3", "team-a"), ("4", "team-b")), 1)
+)
 
 
 def an_hour(folder: Path, evidence: tuple[str, ...] = STACK) -> Path:
@@ -61,16 +67,26 @@ def two_teams(folder: Path) -> Path:
     path = folder / "state" / "history.sqlite"
     now_unix_ns = time.time_ns()
     now_seconds = (now_unix_ns - NOON) / SECOND
+    events = [
+        an_event(now_seconds - 30, chain_id=str(number) * 32, identity=labels.identity, tgid=labels.tgid)
+        for number, labels in enumerate(_TEAMS, 1)
+    ]
+    events.append(an_event(now_seconds - 20, chain_id="3" * 32, identity=None, tgid=0))
+    _write_teams(path, events, now_unix_ns)
+    return path
+
+
+def later_windows(path: Path) -> None:
+    """A window of each rank of two_teams() that ends now, of another run of the exporter."""
+    _write_teams(path, [], time.time_ns())
+
+
+def _write_teams(path: Path, events: Sequence[ChainEvent], now_unix_ns: int) -> None:
+    """The windows end now."""
     file = claim(path)
     store = Store(file, 4 << 20, began_unix_ns=now_unix_ns - 600 * SECOND, version="1.0", has_chains=True)
-    events, windows = [], []
-    for number, (rank, team) in enumerate((("3", "team-a"), ("4", "team-b")), 1):
-        labels = process_labels(rank, 100 * number, namespace=team, pod=f"trainer-{rank}")
-        windows.append(a_window(now_seconds, process=number, labels=labels))
-        chain_id = str(number) * 32
-        events.append(an_event(now_seconds - 30, chain_id=chain_id, identity=labels.identity, tgid=labels.tgid))
-    events.append(an_event(now_seconds - 20, chain_id="3" * 32, identity=None, tgid=0))
+    now_seconds = (now_unix_ns - NOON) / SECOND
+    windows = [a_window(now_seconds, process=number, labels=labels) for number, labels in enumerate(_TEAMS, 1)]
     store.write(events, [WindowBatch(windows[0].began_unix_ns, windows[0].ended_unix_ns, windows)], now_unix_ns)
     store.close()
     file.release()
-    return path
