@@ -123,7 +123,7 @@ class TestClocks:
 
 
 class TestTop:
-    """The table has what ended in the last 30 s: it is asked for again if the answer took longer."""
+    """The table has what ended in the last 30 s: the test asks again if the answer took longer."""
 
     def test_table_has_the_workloads_of_all_nodes(self, server: Serving, history: Path, tmp_path: Path) -> None:
         """Each of the two has ranks 3 and 4, with steps of 20 ms."""
@@ -142,7 +142,7 @@ class TestTop:
 
     @staticmethod
     def _table(server: Serving, history: Path, folder: Path, token: str = "admin") -> dict[str, Any] | None:
-        """Of windows that end now; None if it has no rows."""
+        """The answer about windows that end now; None if it has no rows."""
         later_windows(history)
         done = asked(server, folder, "--once", "--format=json", token=token, command="top")
         assert done.returncode == 0, done.stderr
