@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from tests.faults.injectors import cgroups
 from tests.faults.injectors.quota import quota
 from tests.support import accounts
 from tests.support.accounts import UNASKED, Account
+from tests.support.patience import line_of
 from tests.support.traced import Tracer, eventually, only, tracer
 
 MS = 1_000_000
@@ -54,6 +56,24 @@ class TestNeighbours:
 
         assert sum(hogs_ns) > 0.5 * account.waited_ns()
         assert min(hogs_ns) > 0.5 * max(hogs_ns)
+
+    def test_program_that_runs_briefly_is_charged_no_more_than_it_ran(
+        self, probed: Tracer, waits_program: Path, cpu: int
+    ) -> None:
+        """It interrupts a hog again and again: what the hog takes after it is not its own."""
+        nap = (
+            "import time\nopen('/proc/self/comm', 'w').write('brief')\nprint(flush=True)\nwhile True: time.sleep(0.002)"
+        )
+        with (
+            accounts.named_hogs(["hog"], cpu),
+            accounts.running("taskset", "-c", str(cpu), sys.executable, "-c", nap) as brief,
+        ):
+            line_of(brief)
+            before_ns = _ran_ns(brief.pid)
+            charged_ns = _beside(probed, cpu, waits_program, "burn", "5", "20000").blame_ns()
+            ran_ns = _ran_ns(brief.pid) - before_ns
+
+        assert 0 < charged_ns[Culprit.TASK, b"brief"] <= 2 * ran_ns
 
     @pytest.mark.parametrize(
         "way", [("burn", "5", "20000"), ("pipe", "50", "100"), ("yields", "50", "2000"), ("threads", "50", "100")]
@@ -107,6 +127,11 @@ def _beside(
 ) -> Account:
     """What a program did on these CPUs, in calls."""
     return accounts.run(probed, "taskset", "-c", str(cpus), program, "call", *way, environment=environment)
+
+
+def _ran_ns(tgid: int) -> int:
+    """CPU time of a process of one thread, as the scheduler counts it."""
+    return int(Path(f"/proc/{tgid}/schedstat").read_text().split()[0])
 
 
 # Two shells that pass the CPU to each other, so that a wait of a few milliseconds spans thousands of runs.
