@@ -20,16 +20,16 @@ class Unfinished(Exception):
 class ReadBudget:
     """Time for all that is read of one file.
 
-    clock: seconds; those of the CPU, so that no file is refused because the machine is busy.
+    clock: seconds of a CPU that this thread has used, so that no file is refused because the machine, or another thread, is busy.
     """
 
     until: float
     seconds: float
-    clock: Callable[[], float] = time.process_time
+    clock: Callable[[], float] = time.thread_time
 
     @classmethod
     def for_size(
-        cls, size_bytes: int, clock: Callable[[], float] = time.process_time, *, effort: float = 1.0
+        cls, size_bytes: int, clock: Callable[[], float] = time.thread_time, *, effort: float = 1.0
     ) -> ReadBudget:
         """More for a larger file. effort: of all that is done with what is read, compared with reading it."""
         seconds = effort * min(_SECONDS + _SECONDS_PER_MIB * size_bytes / (1 << 20), _SECONDS_MAX)
