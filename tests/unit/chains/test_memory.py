@@ -29,6 +29,14 @@ class TestLeak:
 
         assert since == [0] * 9 + [10 * SECOND] * 2
 
+    def test_leak_that_lasts_is_counted_from_its_onset(self) -> None:
+        """Fifteen seconds, which began at ten: 29 rises of 16 MiB. The last window is open."""
+        leak = Leak()
+        since = grown(leak, [GIB + 16 * MIB * half for half in range(31)])
+
+        assert since == [0] * 9 + [10 * SECOND] * 22
+        assert leak.detail == "464.0 MiB more within 14 s, 327.7 KiB a step"
+
     def test_memory_that_every_step_frees_again_is_none(self) -> None:
         """The minimum of a window counts, however much there is in between."""
         leak = Leak()
