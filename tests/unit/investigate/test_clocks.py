@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from exporter.history.collective_mark import CollectiveMark
 from exporter.history.store import INSERT_COLLECTIVE, new_file
 from exporter.investigate.clocks import ClockDifference, clock_differences, lines
@@ -68,6 +70,19 @@ class TestDifferences:
             ClockDifference("b", "a", 100 * MS, 0, 20),
             ClockDifference("c", "a", -50 * MS, 0, 20),
         )
+
+    @pytest.mark.parametrize("more_in", [7, 8])
+    def test_communicator_of_most_collectives_counts(self, tmp_path: Path, more_in: int) -> None:
+        """a and b share two, which say 100 ms and 300 ms; one has 20 collectives in common, the other ten."""
+        windows = {more_in: 20, 15 - more_in: 10}
+        runs = {
+            1: marks(7, first_ns=0, windows=windows[7]) + marks(8, first_ns=0, windows=windows[8]),
+            2: marks(7, first_ns=0, windows=windows[7], ahead_ns=100 * MS)
+            + marks(8, first_ns=0, windows=windows[8], ahead_ns=300 * MS),
+        }
+        ahead_ns = {7: 100 * MS, 8: 300 * MS}[more_in]
+
+        assert differences(tmp_path, runs, {1: "a", 2: "b"}) == (ClockDifference("b", "a", ahead_ns, 0, 20),)
 
     def test_median_leaves_a_late_rank_out(self, tmp_path: Path) -> None:
         """b entered four of 20 collectives two seconds late."""
