@@ -7,6 +7,7 @@ from pathlib import Path
 from exporter import catalog
 from exporter.app.self_metrics import report_attachments, report_snapshot
 from exporter.catalog import Metric
+from exporter.host.leases import Lease
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.kernel.abi import Api, DropProgram, DropReason
@@ -50,6 +51,19 @@ class TestAttachments:
         assert values(own, catalog.own.ATTACHMENTS) == {("runtime", "single"): 2}
         assert values(own, catalog.own.ATTACHED_FUNCTIONS) == {("runtime",): 4}
         assert values(own, catalog.own.ATTACH_FAILURES) == {("nccl", "no_symbols"): 1}
+
+    def test_files_that_may_be_overwritten_are_added_up_by_library(self, tmp_path: Path) -> None:
+        """Three copies, one of which has a lease."""
+        for tgid in (7, 8, 9):
+            processes = mapping_process(tmp_path, tgid, "/opt/libcudart.so.12", CUDART)
+        discovery = Discovery(kernel_of(FakeLibbpf()), processes, frozenset(Api), with_launches=True)
+        walk_all(discovery, processes)
+        for probed, lease in zip(discovery.probed(), (Lease(-1, lambda _: None), None, None), strict=True):
+            probed.lease = lease
+        own = OwnMetrics()
+        report_attachments(own, discovery)
+
+        assert values(own, catalog.own.UNGUARDED_LIBRARIES) == {("runtime",): 2}
 
     def test_file_that_is_detached_is_not_reported_any_more(self, tmp_path: Path) -> None:
         processes = mapping_process(tmp_path, 7, "/opt/libcudart.so.12", CUDART)
