@@ -26,6 +26,7 @@
 struct transition {
 	u64 now_ns;
 	u64 run_delay_ns;
+	u64 last_queued_ns; /* by the clock of its run queue; 0: it is not waiting */
 	u64 queue;   /* address of the thread's run queue */
 	u64 allowed; /* address of the thread's CPU mask */
 	u32 cpu;
@@ -39,6 +40,7 @@ static __always_inline struct transition transition_of(struct task_struct *task,
 	return (struct transition){
 		.now_ns = now_ns,
 		.run_delay_ns = task->sched_info.run_delay,
+		.last_queued_ns = task->sched_info.last_queued,
 		.queue = (u64)task->se.cfs_rq,
 		.allowed = (u64)task->cpus_ptr,
 		.cpu = cpu,
@@ -80,6 +82,17 @@ static __always_inline void begin_wait(struct account *account, u64 queue, u32 c
 }
 
 /* ---- switches ---- */
+
+/* How long a thread that comes onto a CPU has waited, whatever was seen of it: the kernel adds the last wait to its sum afterwards. */
+static __always_inline u64 waited_unseen_ns(struct account *account, struct transition *transition)
+{
+	struct cfs_rq *queue = (void *)transition->queue;
+	u64 waited_ns = elapsed_ns(account->run_delay_ns, transition->run_delay_ns);
+
+	if (transition->last_queued_ns)
+		waited_ns += elapsed_ns(transition->last_queued_ns, BPF_CORE_READ(queue, rq, clock));
+	return waited_ns;
+}
 
 /*
  * The account says that the thread is not on the CPU which it leaves now: its switch-in was missed. The kernel's sum says how much of
@@ -174,11 +187,11 @@ __noinline int sched_switched_in(struct thread *thread, struct transition *trans
 		account->is_unknown = false;
 		account->runnable_ns = account->blame_ns = runnable_ns = now_ns;
 	} else if (account->state != STATE_RUNNABLE) {
-		/* Its wake-up was missed: the kernel's sum says when it was queued. */
-		u64 queued_ns = transition->run_delay_ns - account->run_delay_ns;
+		/* Its wake-up was missed: the kernel says how long it has waited. */
+		u64 queued_ns = waited_unseen_ns(account, transition), unseen_ns = elapsed_ns(account->since_ns, now_ns);
 
-		if (queued_ns > elapsed_ns(account->since_ns, now_ns))
-			queued_ns = 0;
+		if (queued_ns > unseen_ns)
+			queued_ns = unseen_ns;
 		wakeup_keep_bases(thread, now_ns - queued_ns);
 		account_book(thread, now_ns - queued_ns);
 		account->wakes++;

@@ -21,14 +21,10 @@ from tests.support.traced import eventually
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return two_teams(tmp_path_factory.mktemp("history"))
-
-
-@pytest.fixture(scope="module")
-def server(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """One that has two names."""
-    with serving(history, tmp_path_factory.mktemp("fleet")) as found:
+    folder = tmp_path_factory.mktemp("fleet")
+    with serving(two_teams(folder), folder) as found:
         yield found
 
 
@@ -125,9 +121,9 @@ class TestClocks:
 class TestTop:
     """The table has what ended in the last 30 s: the test asks again if the answer took longer."""
 
-    def test_table_has_the_workloads_of_all_nodes(self, server: Serving, history: Path, tmp_path: Path) -> None:
+    def test_table_has_the_workloads_of_all_nodes(self, tmp_path: Path) -> None:
         """Each of the two has ranks 3 and 4, with steps of 20 ms."""
-        found = eventually(lambda: self._table(server, history, tmp_path), "it has rows")
+        found = self._table(tmp_path)
 
         assert found["failed_nodes"] == []
         assert {(one["identity"]["node"], one["identity"]["rank"]) for one in found["workloads"]} == {
@@ -135,19 +131,26 @@ class TestTop:
         }
         assert all(one["step_seconds"] == pytest.approx(0.02) for one in found["workloads"])
 
-    def test_scope_of_the_token_holds_on_every_node(self, server: Serving, history: Path, tmp_path: Path) -> None:
-        found = eventually(lambda: self._table(server, history, tmp_path, token="team-a"), "it has rows")
+    def test_scope_of_the_token_holds_on_every_node(self, tmp_path: Path) -> None:
+        found = self._table(tmp_path, token="team-a")
 
         assert {one["identity"]["namespace"] for one in found["workloads"]} == {"team-a"}
 
     @staticmethod
-    def _table(server: Serving, history: Path, folder: Path, token: str = "admin") -> dict[str, Any] | None:
-        """The answer about windows that end now; None if it has no rows."""
-        later_windows(history)
-        done = asked(server, folder, "--once", "--format=json", token=token, command="top")
-        assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
-        return found if found["workloads"] else None
+    def _table(folder: Path, token: str = "admin") -> dict[str, Any]:
+        """With rows."""
+        history = two_teams(folder)
+
+        def table(server: Serving) -> dict[str, Any] | None:
+            later_windows(history)
+            done = asked(server, folder, "--once", "--format=json", token=token, command="top")
+            assert done.returncode == 0, done.stderr
+            answer: dict[str, Any] = json.loads(done.stdout)
+            return answer if answer["workloads"] else None
+
+        with serving(history, folder) as server:
+            found: dict[str, Any] = eventually(lambda: table(server), "it has rows")
+        return found
 
 
 class TestExport:
