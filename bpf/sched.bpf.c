@@ -27,8 +27,8 @@ struct transition {
 	u64 now_ns;
 	u64 run_delay_ns;
 	u64 last_queued_ns; /* by the clock of its run queue; 0: it is not waiting */
-	u64 queue;   /* address of the thread's run queue */
-	u64 allowed; /* address of the thread's CPU mask */
+	u64 queue;	    /* address of the thread's run queue */
+	u64 allowed;	    /* address of the thread's CPU mask */
 	u32 cpu;
 	u32 tgid;
 	u32 state; /* that begins */
@@ -83,7 +83,7 @@ static __always_inline void begin_wait(struct account *account, u64 queue, u32 c
 
 /* ---- switches ---- */
 
-/* How long a thread that comes onto a CPU has waited, whatever was seen of it: the kernel adds the last wait to its sum afterwards. */
+/* How long a thread that comes onto a CPU has waited since it was last seen. The kernel adds the last wait to its sum after this event. */
 static __always_inline u64 waited_unseen_ns(struct account *account, struct transition *transition)
 {
 	struct cfs_rq *queue = (void *)transition->queue;

@@ -69,9 +69,9 @@ class TestNeighbours:
             accounts.running("taskset", "-c", str(cpu), sys.executable, "-c", nap) as brief,
         ):
             line_of(brief)
-            before_ns = _ran_ns(brief.pid)
+            before_ns = accounts.schedstat(brief.pid).ran_ns
             charged_ns = _beside(probed, cpu, waits_program, "burn", "5", "20000").blame_ns()
-            ran_ns = _ran_ns(brief.pid) - before_ns
+            ran_ns = accounts.schedstat(brief.pid).ran_ns - before_ns
 
         assert 0 < charged_ns[Culprit.TASK, b"brief"] <= 2 * ran_ns
 
@@ -106,7 +106,7 @@ class TestNeighbours:
         assert charged_ns[Culprit.OWN, b"waits"] > 0
 
     def test_interrupts_are_no_task(self, probed: Tracer, waits_program: Path, cpu: int) -> None:
-        """The timer raises soft interrupts while the thread computes: mostly some in a third of a second."""
+        """The timer raises soft interrupts while the thread computes, usually within a third of a second."""
 
         def interrupted() -> Account | None:
             account = _beside(probed, cpu, waits_program, "burn", "5", "60000")
@@ -132,11 +132,6 @@ def _beside(
 ) -> Account:
     """What a program did on these CPUs, in calls."""
     return accounts.run(probed, "taskset", "-c", str(cpus), program, "call", *way, environment=environment)
-
-
-def _ran_ns(tgid: int) -> int:
-    """CPU time of a process of one thread, as the scheduler counts it."""
-    return int(Path(f"/proc/{tgid}/schedstat").read_text().split()[0])
 
 
 # Two shells that pass the CPU to each other, so that a wait of a few milliseconds spans thousands of runs.
