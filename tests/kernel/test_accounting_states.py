@@ -32,6 +32,11 @@ def waits(account_tracer: Tracer, waits_program: Path) -> Waits:
     return run
 
 
+WITH_CHILD = frozenset(
+    ("pipe", "socket", "polled-socket", "unix-socket", "polled-unix-socket", "polled-pipe", "child", "stopped")
+)
+
+
 class TestClasses:
     """Waits of 10 ms, each in one system call, inside a probed call."""
 
@@ -57,11 +62,15 @@ class TestClasses:
         ],
     )
     def test_sleep_has_the_state_of_its_system_call(self, waits: Waits, way: str, state: ThreadState) -> None:
-        """The whole sleep, and no other one but the wait for the end of a helping child. A missed event costs one sleep."""
+        """The whole sleep, and no other one; a helping child is waited for, too. A missed event costs one sleep.
+
+        To start the child may take a sleep of no class: fork(2) waits while another process changes control groups.
+        """
         account = waits("call", way, us=10_000)
         states_ns = account.call_ns("cudaEventRecord")
+        of_child = {ThreadState.CHILD, ThreadState.OTHER} if way in WITH_CHILD else set()
 
-        assert states_ns.keys() - UNASKED <= {state, ThreadState.CHILD}
+        assert states_ns.keys() - UNASKED <= {state} | of_child
         assert (WAITS - account.healed) * 10 * MS <= states_ns[state] <= account.truth["inside_ns"]
 
     def test_direct_read_is_io(self, waits: Waits) -> None:
