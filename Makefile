@@ -6,8 +6,9 @@ BIN     := $(VENV)/bin
 RELEASE := build/release-venv
 PYTEST  := $(BIN)/python -m pytest
 PIP     := $(BIN)/python -m pip install -q --disable-pip-version-check --root-user-action=ignore --retries 10 --timeout 60
-# Unit tests spend much of their time waiting.
-WORKERS := $(shell echo $$(($$(nproc) + 1)))
+CPUS    := $(shell nproc)
+# Unit tests spend some of their time waiting.
+WORKERS := $(shell echo $$(($(CPUS) + 1)))
 
 # Packages of the distribution for the build, and for the tests: "command-or-file:package".
 BUILD_NEEDS := clang:clang llvm-strip:llvm cc:gcc /usr/include/bpf/bpf_helpers.h:libbpf-dev \
@@ -57,16 +58,23 @@ test-side-by-side:
 	$(SUDO) $(BIN)/python -m tests.side_by_side -q tests/kernel tests/end_to_end -m "$(IN_GATE)"
 
 build: packages $(VENV)/run ## Build the BPF objects, the stand-in GPU and the virtual environment
-	$(MAKE) -s -C bpf
+	$(MAKE) -s -j$(CPUS) -C bpf
 	$(MAKE) -s -C tests/standin
 
 check: $(VENV)/dev build check-static ## Lint, check types, build BPF with -Werror, run unit and contract tests; no root
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/contract -m "$(IN_GATE)"
 
 check-static: $(VENV)/dev
+	@$(MAKE) -s -j$(CPUS) check-style check-types check-programs
+
+check-style:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+check-types:
 	$(BIN)/mypy
+
+check-programs:
 	$(MAKE) -s -C bpf
 	$(MAKE) -s -C bpf ARCH=arm64 OUT=../build/arm64
 
@@ -165,4 +173,4 @@ clean: ## Remove all build results
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-.PHONY: run demo test acceptance build check check-static soak test-nvidia test-kernels conformance investigations image-steps bench release pictures golden format packages test-packages interpreters trace-processor cross-packages clean help
+.PHONY: run demo test acceptance build check check-static check-style check-types check-programs soak test-nvidia test-kernels conformance investigations image-steps bench release pictures golden format packages test-packages interpreters trace-processor cross-packages clean help

@@ -1,4 +1,4 @@
-"""`python -m tests.side_by_side [ARGUMENT...]`: pytest with a worker for each CPU, in namespaces of its own.
+"""`python -m tests.side_by_side [ARGUMENT...]`: pytest with a worker for each CPU and one more, in namespaces of their own.
 
 An exporter finds every process of its PID namespace that maps a CUDA or NCCL library, and a probe belongs to a file. A worker has
 its own PID namespace and its own copies of the stand-in's libraries, so tests of two workers do not affect each other. The tests
@@ -33,8 +33,8 @@ ISOLATED = Path(__file__).parent / "support" / "isolated.sh"
 
 
 def isolated_workers() -> list[str]:
-    """Options of pytest-xdist."""
-    count = int(os.environ.get("TEST_WORKERS") or min(len(os.sched_getaffinity(0)), WORKERS_MAX))
+    """Options of pytest-xdist. One more than CPUs: the tests of a worker wait for a seventh of the time."""
+    count = int(os.environ.get("TEST_WORKERS") or min(len(os.sched_getaffinity(0)) + 1, WORKERS_MAX))
     command = shlex.join(map(str, (ISOLATED, standin.build_dir(), sys.executable)))
     return [f"--tx=popen//python={command}"] * count
 

@@ -22,11 +22,11 @@ from exporter.investigate.schema import VIEWS
 from tests.support.exporter_process import COMMAND
 from tests.support.forked_commands import Commands, commands
 from tests.support.hostile_files import (
+    HAND_MADE_EXPOSITIONS,
     HOSTILE_TEXTS,
     damaged,
     damaged_exposition,
     damaged_recording,
-    hand_made_expositions,
     hand_made_histories,
     hand_made_recordings,
     is_clean,
@@ -176,7 +176,7 @@ class TestExpositions:
     def test_each_is_refused_in_one_line(self, programs: Commands, extent: Extent) -> None:
         """A changed figure may go unnoticed."""
         failures = {}
-        cases = [(name, body, False) for name, body in hand_made_expositions()][:: extent.every]
+        cases = [(name, made(), False) for name, made in HAND_MADE_EXPOSITIONS.items()][:: extent.every]
         cases += [(f"damaged by seed {seed}", damaged_exposition(seed), True) for seed in range(extent.damaged)]
         for name, body, may_succeed in cases:
             with page({"/metrics": responds(body)}) as found:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,7 +16,7 @@ from exporter.kernel.abi import Copy, ShareTable
 from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.readings import Reading
-from exporter.kernel.share_rows import OF_GROUPS, PLACES
+from exporter.kernel.share_rows import OF_GROUPS, PLACES, ProcessShare
 from tests.support import greedy
 from tests.support.greedy import OTHER_USER
 from tests.support.traced import Tracer, only, tracer
@@ -60,32 +61,56 @@ def _calls(reading: Reading, process: int) -> dict[str, int]:
     }
 
 
-class TestFullTables:
-    def test_program_of_another_user_is_recorded_beside_one_that_fills_every_table(
-        self, traced: Tracer, program: Path
-    ) -> None:
-        """The second starts when the first has all that it can get."""
+class Filled(NamedTuple):
+    """What is read while a program of another user has all that it can get, and one beside it has made a few calls.
+
+    totals, totals_after: table -> used rows and room; after: when both have ended.
+    """
+
+    reading: Reading
+    greedy_tgid: int
+    modest_tgid: int
+    share: ProcessShare
+    refused: Sequence[int]
+    totals: Mapping[str, tuple[int, int]]
+    totals_after: Mapping[str, tuple[int, int]]
+
+
+MODEST = (
+    *("communicators", "3"),
+    *("allocations", "23"),
+    *("errors", "7"),
+    *("frontiers", "5"),
+    *("pinned", "2"),
+    *("copies", "11"),
+)
+
+
+@pytest.fixture(scope="module")
+def filled(program: Path) -> Filled:
+    with tracer() as traced:
+        greedy.attach(traced, program)
+        shares = traced.tables.shares
         with (
-            greedy.running(program, *FILLING, user=OTHER_USER),
-            greedy.running(
-                program,
-                "communicators",
-                "3",
-                "allocations",
-                "23",
-                "errors",
-                "7",
-                "frontiers",
-                "5",
-                "pinned",
-                "2",
-                "copies",
-                "11",
-            ) as tgid,
+            greedy.running(program, *FILLING, user=OTHER_USER) as greedy_tgid,
+            greedy.running(program, *MODEST) as modest_tgid,
         ):
             reading = traced.tables.read()
+            number, _ = _row(reading, greedy_tgid)
+            share = shares.of_process(number)
+            assert share is not None
+            refused, totals = shares.of_owner(share.place).refused, shares.totals()
+        last = traced.tables.read()
+        traced.tables.forget(set(last.processes), last)
+        return Filled(reading, greedy_tgid, modest_tgid, share, refused, totals, shares.totals())
 
-        number, row = _row(reading, tgid)
+
+class TestFullTables:
+    def test_program_of_another_user_is_recorded_beside_one_that_fills_every_table(self, filled: Filled) -> None:
+        """It starts when the first has all that it can get."""
+        reading = filled.reading
+        number, row = _row(reading, filled.modest_tgid)
+
         assert len(reading.communicators[number]) == 3
         assert row.allocated_bytes == 23 * 4096
         assert row.pinned_bytes == 2 * 4096
@@ -99,39 +124,32 @@ class TestFullTables:
             "cudaMemcpy": 11,
         }
 
-    def test_one_owner_alone_gets_half_of_each_table(self, traced: Tracer, program: Path) -> None:
+    def test_one_owner_alone_gets_half_of_each_table(self, filled: Filled) -> None:
         """What it is refused beyond that is counted as its own."""
-        with greedy.running(program, *FILLING, user=OTHER_USER) as tgid:
-            number, _ = _row(traced.tables.read(), tgid)
-            share = traced.tables.shares.of_process(number)
-            assert share is not None
-            refused = traced.tables.shares.of_owner(share.place).refused
-            totals = traced.tables.shares.totals()
+        assert [filled.share.used[table] for table in HELD] == [
+            filled.totals[table.name.lower()][1] // 2 for table in HELD
+        ]
+        assert all(filled.refused[table] for table in HELD)
+        assert filled.share.uid == OTHER_USER
 
-        assert [share.used[table] for table in HELD] == [totals[table.name.lower()][1] // 2 for table in HELD]
-        assert all(refused[table] for table in HELD)
-        assert share.uid == OTHER_USER
-
-    def test_rows_that_are_deleted_are_given_back(self, traced: Tracer, program: Path) -> None:
-        """More allocations than the table has room for, each freed at once."""
-        with greedy.running(program, "frees", "300000", user=OTHER_USER) as tgid:
-            reading = traced.tables.read()
-            number, row = _row(reading, tgid)
-            share = traced.tables.shares.of_process(number)
-
-        assert share is not None
-        assert share.used[ShareTable.ALLOCATIONS] == 0
-        assert row.allocated_bytes == row.freed_bytes == 300_000 * 4096
-
-    def test_ended_process_holds_nothing(self, traced: Tracer, program: Path) -> None:
+    def test_ended_process_holds_nothing(self, filled: Filled) -> None:
         """After its last reading, all that it held is free."""
-        with greedy.running(program, *FILLING, user=OTHER_USER):
-            pass
-        reading = traced.tables.read()
-        traced.tables.forget(set(reading.processes), reading)
+        used = {name: used for name, (used, _) in filled.totals_after.items() if used and name not in OF_GROUPS}
 
-        totals = traced.tables.shares.totals()
-        assert {name: used for name, (used, _) in totals.items() if used and name not in OF_GROUPS} == {}
+        assert used == {}
+
+    def test_rows_that_are_deleted_are_given_back(self, program: Path) -> None:
+        """More allocations than there is room for, each freed at once."""
+        with tracer(capacities={"allocations": 1000}) as traced:
+            greedy.attach(traced, program)
+            with greedy.running(program, "frees", "3000", user=OTHER_USER) as tgid:
+                number, row = _row(traced.tables.read(), tgid)
+                share = traced.tables.shares.of_process(number)
+                assert share is not None
+                refused = traced.tables.shares.of_owner(share.place).refused
+
+        assert share.used[ShareTable.ALLOCATIONS] == refused[ShareTable.ALLOCATIONS] == 0
+        assert row.allocated_bytes == row.freed_bytes == 3000 * 4096
 
 
 class TestNothingIsEvicted:

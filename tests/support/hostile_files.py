@@ -403,7 +403,11 @@ def _field(number: int, content: bytes) -> bytes:
 
 def exposition_of(name: str, *series: bytes) -> bytes:
     """One family. series: encoded messages Metric."""
-    family = _field(1, name.encode()) + b"".join(_field(4, one) for one in series)
+    return _family(name, b"".join(_field(4, one) for one in series))
+
+
+def _family(name: str, fields: bytes) -> bytes:
+    family = _field(1, name.encode()) + fields
     return _varint(len(family)) + family
 
 
@@ -446,36 +450,44 @@ def raw_labels(text: bytes) -> bytes:
     return b"".join(found)
 
 
-def hand_made_expositions() -> Iterator[tuple[str, bytes]]:
-    """Name -> body."""
-    lost, steps = catalog.sched.LOST.name, catalog.sched.STEP_DURATION.name
-    yield "empty", b""
-    yield "text", b"# HELP gpustall_lost_seconds_total x\n"
-    yield "zeros", bytes(1 << 20)
-    yield "ones", b"\xff" * (1 << 20)
-    yield "other program", exposition_of("node_load1")
-    yield "length beyond the body", b"\xff\xff\xff\x7f" + b"x"
-    yield "endless length", b"\x80" * 1000
-    yield "many empty series", exposition_of(lost, *[b""] * 2_000_000)
-    yield "many empty labels", exposition_of(lost, b"\x0a\x00" * 60_000)
-    yield "many series of empty labels", exposition_of(lost, *[b"\x0a\x00" * 30_000] * 200)
-    yield "large series", exposition_of(lost, _label("node", b"x" * 200_000))
-    yield "many spans", exposition_of(steps, _field(7, b"\x62\x00" * 40_000))
-    yield "long span", exposition_of(steps, _field(7, b"\x28\x06" + _field(12, b"\x08\x00\x10\xff\xff\xff\xff\x0f")))
-    yield "negative offset", exposition_of(steps, _field(7, b"\x28\x06" + _field(12, b"\x08\xff\xff\x03\x10\x01")))
-    yield "other schema", exposition_of(steps, _field(7, b"\x28\x10" + _field(12, b"\x08\x00\x10\x01")))
-    yield "many families", b"".join([b"\x00"] * 3_000_000)
-    yield "long name", exposition_of("x" * 1_000_000)
-    yield "group", b"\x02\x0b\x0c"
-    yield "field beyond the family", b"\x03\x22\x7f\x00"
-    yield "deep groups", exposition_of(lost, _field(1, b"\x0b" * 60_000))
-    yield (
-        "many label values",
-        exposition_of(
-            lost, *(_label("node", (f"{number:06}" + "y" * 119 + "\U0001f600").encode()) for number in range(90_000))
-        ),
-    )
-    yield "larger than the limit", bytes(33 << 20)
+_LOST = catalog.sched.LOST.name
+_EMPTY_LABEL = b"\x0a\x00"
+
+
+def _many_label_values() -> bytes:
+    texts = (f"{number:06}" + "y" * 119 + "\U0001f600" for number in range(90_000))
+    return exposition_of(_LOST, *(_label("node", text.encode()) for text in texts))
+
+
+def _steps(*fields: bytes) -> bytes:
+    return exposition_of(catalog.sched.STEP_DURATION.name, _field(7, b"".join(fields)))
+
+
+HAND_MADE_EXPOSITIONS: dict[str, Callable[[], bytes]] = {
+    "empty": bytes,
+    "text": lambda: b"# HELP gpustall_lost_seconds_total x\n",
+    "zeros": lambda: bytes(1 << 20),
+    "ones": lambda: b"\xff" * (1 << 20),
+    "other program": lambda: exposition_of("node_load1"),
+    "length beyond the body": lambda: b"\xff\xff\xff\x7f" + b"x",
+    "endless length": lambda: b"\x80" * 1000,
+    "many empty series": lambda: _family(_LOST, _field(4, b"") * 2_000_000),
+    "many empty labels": lambda: exposition_of(_LOST, _EMPTY_LABEL * 60_000),
+    "many series of empty labels": lambda: _family(_LOST, _field(4, _EMPTY_LABEL * 30_000) * 200),
+    "large series": lambda: exposition_of(_LOST, _label("node", b"x" * 200_000)),
+    "many spans": lambda: _steps(b"\x62\x00" * 40_000),
+    "long span": lambda: _steps(b"\x28\x06", _field(12, b"\x08\x00\x10\xff\xff\xff\xff\x0f")),
+    "negative offset": lambda: _steps(b"\x28\x06", _field(12, b"\x08\xff\xff\x03\x10\x01")),
+    "other schema": lambda: _steps(b"\x28\x10", _field(12, b"\x08\x00\x10\x01")),
+    "many families": lambda: bytes(3_000_000),
+    "long name": lambda: exposition_of("x" * 1_000_000),
+    "group": lambda: b"\x02\x0b\x0c",
+    "field beyond the family": lambda: b"\x03\x22\x7f\x00",
+    "deep groups": lambda: exposition_of(_LOST, _field(1, b"\x0b" * 60_000)),
+    "many label values": _many_label_values,
+    "larger than the limit": lambda: bytes(33 << 20),
+}
+"""What makes each."""
 
 
 def damaged_exposition(seed: int) -> bytes:

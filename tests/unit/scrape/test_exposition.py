@@ -10,7 +10,7 @@ from exporter.output import protobuf
 from exporter.scrape import exposition
 from exporter.scrape.exposition import NotOurs
 from exporter.scrape.samples import Distribution, Number
-from tests.support.hostile_files import hand_made_expositions, raw_labels
+from tests.support.hostile_files import HAND_MADE_EXPOSITIONS, raw_labels
 from tests.support.records import STARTED_UNIX_NS, TRAINER, at, histogram_of, point, snapshot_of
 
 AT = at(5.0)
@@ -85,9 +85,6 @@ def family_of(metric: catalog.Metric, labels: dict[str, str], value: bytes) -> b
     return protobuf.family(metric.name, "", protobuf.GAUGE, [protobuf.metric(pairs, value)])
 
 
-HOSTILE = dict(hand_made_expositions())
-
-
 class TestUntrusted:
     """Untrusted bytes."""
 
@@ -122,10 +119,10 @@ class TestUntrusted:
 
         assert found.value == 1e18
 
-    @pytest.mark.parametrize("name", HOSTILE)
+    @pytest.mark.parametrize("name", HAND_MADE_EXPOSITIONS)
     def test_hostile_body_is_refused(self, name: str) -> None:
         with pytest.raises(NotOurs):
-            exposition.read(HOSTILE[name], AT)
+            exposition.read(HAND_MADE_EXPOSITIONS[name](), AT)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
     def test_value_that_is_not_finite_is_zero(self, value: float) -> None:

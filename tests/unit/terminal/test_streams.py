@@ -16,7 +16,14 @@ from tests.support.requirements import ROOT
 
 RATES = ("rates", f"--rates={ROOT}/alerts/rates.toml")
 RECORDING = f"--recording={SCENARIOS['hang'].recording}"
-MORE = [("check", "--format=json", "--web.listen-address=127.0.0.1:0"), *((command, "--help") for command in COMMANDS)]
+EVERY_HELP = """
+from contextlib import suppress
+from exporter.__main__ import COMMANDS, main
+for command in COMMANDS:
+    with suppress(SystemExit):
+        main([command, "--help"])
+"""
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
 PRINTING = pytest.mark.parametrize(
     "arguments",
     [
@@ -105,12 +112,21 @@ class TestEncoding:
         """No traceback, and nothing that looks like an escape sequence of Python."""
         self.assert_ascii(arguments)
 
-    @pytest.mark.parametrize("arguments", MORE, ids=" ".join)
-    def test_ascii_replaces_those_of_other_outputs(self, arguments: tuple[str, ...]) -> None:
-        self.assert_ascii(arguments)
+    def test_ascii_replaces_those_of_json(self) -> None:
+        self.assert_ascii(("check", "--format=json", "--web.listen-address=127.0.0.1:0"))
+
+    def test_ascii_replaces_those_of_each_help(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", EVERY_HELP], cwd=ROOT, env={**os.environ, **ASCII}, capture_output=True, check=True
+        )
+
+        assert done.stderr == b""
+        assert done.stdout.isascii()
+        assert b"\\u" not in done.stdout
+        assert done.stdout.count(b"usage: gpu-stall-exporter ") == len(COMMANDS)
 
     def assert_ascii(self, arguments: tuple[str, ...]) -> None:
-        done = shell('"$@"', arguments, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+        done = shell('"$@"', arguments, **ASCII)
 
         assert done.stderr == ""
         assert done.stdout.isascii()
@@ -118,7 +134,7 @@ class TestEncoding:
 
     def test_remedy_of_a_check_has_an_arrow_of_ascii(self) -> None:
         arguments = ("check", "--web.listen-address=127.0.0.1:0", "--path.procfs=/")
-        done = shell('"$@"', arguments, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+        done = shell('"$@"', arguments, **ASCII)
 
         assert "-> " in done.stdout
 
