@@ -85,6 +85,7 @@ def _explanation() -> dict[str, Any]:
                 is_before_the_history=_SWITCH,
             )
         ),
+        left_out_until_unix_seconds=_NUMBER_OR_NULL,
     )
 
 

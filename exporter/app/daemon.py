@@ -37,6 +37,7 @@ from exporter.errors import ExporterError, NotPossibleHere
 from exporter.host import heap
 from exporter.host.processes import Processes
 from exporter.kernel.abi import EventKind
+from exporter.kernel.event_source import OWN_EVENTS, EventSource
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.pipeline.chain_log import ChainLog
 from exporter.probes.search import LibrarySearch
@@ -61,7 +62,7 @@ class Daemon:
     """Everything is in place when the constructor returns; run() loops until stop().
 
     sinks: of chain events, before those of the configuration. only_in: directory of the libraries to probe; None: all.
-    read_config: reads the configuration again, for reload().
+    event_source: opens perf events with the capabilities that are left. read_config: reads the configuration again, for reload().
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Daemon:
         machine: str = platform.machine(),
         sinks: Sequence[ChainSink] = (ChainLog(),),
         only_in: Path | None = None,
+        event_source: EventSource = OWN_EVENTS,
         read_config: Callable[[], Config] | None = None,
     ) -> None:
         self._config = config
@@ -83,7 +85,9 @@ class Daemon:
         self._next_liveness_check_at = 0.0
         self._failed_ticks = FailedTicks()
         self._ended: set[int] = set()  # processes that the next tick retires
-        self._parts = parts = build(config, resources, sinks, only_in=only_in, is_stopping=self._stopping.is_set)
+        self._parts = parts = build(
+            config, resources, sinks, only_in=only_in, event_source=event_source, is_stopping=self._stopping.is_set
+        )
         self.discovery, self.looks = parts.discovery, parts.looks
         self._reloads = Reloads(self._reload, lambda: parts.own.set(catalog.own.RELOAD_SUCCESS, 0))
         self._wakeups = Wakeups(parts.kernel, resources)
@@ -235,7 +239,9 @@ class Daemon:
         self._ended.clear()
         if parts.recordings:
             parts.recordings.tick(parts.clock.now())
+            parts.own.set(catalog.own.RECORDING_DROPPED, parts.recordings.dropped_events)
         self._probing.report()
+        parts.own.set(catalog.own.LOG_DROPPED, logs.dropped())
         parts.own.add(catalog.own.TICKS, 1)
         if not self._is_ready and self._probing.is_first_walk_over:
             self._is_ready = True

@@ -19,6 +19,7 @@ from exporter.errors import BadInput, NotPossibleHere
 from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import SUBJECT_OF
+from exporter.kernel.event_source import EventSource
 from exporter.kernel.loader import Kernel
 from exporter.own_metrics.store import OwnMetrics
 
@@ -41,7 +42,7 @@ class Loaded:
         return frozenset(api for api, subject in SUBJECT_OF.items() if subject in subjects)
 
 
-def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
+def load(config: Config, own: OwnMetrics, resources: ExitStack, event_source: EventSource) -> Loaded:
     """Raises NotPossibleHere when no collector would work, and KernelRefused."""
     with_returns, wanted = _wanted(config)
     kernel = loader.load(
@@ -50,6 +51,7 @@ def load(config: Config, own: OwnMetrics, resources: ExitStack) -> Loaded:
         with_launches=config.probes.with_launches,
         with_returns=with_returns,
         hash_key=hash_key(config.hash_key_file),
+        event_source=event_source,
     )
     resources.callback(kernel.close)
     _report_failures(kernel, wanted, own)

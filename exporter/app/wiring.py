@@ -41,6 +41,7 @@ from exporter.host.users import uid_of
 from exporter.hostmetrics import host_collectors
 from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.calibration import calibrate
+from exporter.kernel.event_source import OWN_EVENTS, EventSource
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.python_frames import PythonFrames
@@ -130,6 +131,7 @@ def build(
     sinks: Sequence[ChainSink],
     *,
     only_in: Path | None = None,
+    event_source: EventSource = OWN_EVENTS,
     is_stopping: Callable[[], bool],
 ) -> ExporterParts:
     """sinks: of chain events, before those of the configuration. only_in: directory of the libraries to probe; None: all.
@@ -141,7 +143,7 @@ def build(
     otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
     with_whole_paths = Processes(config.procfs, CgroupPaths.of_machine(config.procfs).from_root)
     owner = partial(_owner, with_whole_paths)
-    loaded = wanted_programs.load(config, own, resources)
+    loaded = wanted_programs.load(config, own, resources, event_source)
     kernel, collectors = loaded.kernel, loaded.collectors
     ring = RowRing() if config.recording.directory is not None and "chains" in collectors else None
     tables = _tables(kernel, ring)
@@ -163,7 +165,7 @@ def build(
     looks = Looks(
         discovery,
         processes,
-        _mapping_watch(),
+        _mapping_watch(kernel.event_source),
         owner,
         interval_seconds=config.probes.discovery_interval_seconds,
     )
@@ -295,9 +297,9 @@ def _owner(processes: Processes, tgid: int) -> str:
         return ""
 
 
-def _mapping_watch() -> MappingWatch | None:
+def _mapping_watch(event_source: EventSource) -> MappingWatch | None:
     try:
-        return MappingWatch(MARKS)
+        return MappingWatch(MARKS, event_source=event_source)
     except KernelRefused as error:
         log.warning(
             "libraries are found only by scanning /proc, up to one --probes.discovery-interval late: %s",

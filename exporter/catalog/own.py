@@ -66,9 +66,9 @@ ATTACH_FAILURES = _own(
     "{library}",
     Kind.COUNTER,
     ("library", "reason"),
-    "Library files that could not be probed, by reason: malformed, denied, vanished, hidden behind a later copy on"
-    " an overlay, refused by the kernel, frozen (loaded later, with --probes.attach-once), without a symbol, open for"
-    " writing, beyond its owner's share, on a user's file system, or unanswered.",
+    "Library files that could not be probed, by reason: malformed, denied, vanished, hidden by a later copy on an overlay,"
+    " refused by the kernel, frozen (--probes.attach-once), no_symbols, written, descriptors, share,"
+    " user_file_system, unanswered, unexamined (its process maps too many files).",
 )
 CHANGED_LIBRARIES = _own(
     "changed_libraries",
@@ -312,6 +312,20 @@ HISTORY_DROPPED = _own(
     ("reason",),
     "Windows of processes, changes of chains and places in communicators that are missing from the history, by reason.",
 )
+RECORDING_DROPPED = _own(
+    "recording.dropped",
+    "{record}",
+    Kind.COUNTER,
+    (),
+    "Changes of chains that are missing from recordings, because their disk did not respond.",
+)
+LOG_DROPPED = _own(
+    "log.dropped",
+    "{line}",
+    Kind.COUNTER,
+    (),
+    "Lines of the log that were dropped, because nothing read standard error or it could not be written.",
+)
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 
 MACHINE_METRICS = (GPU_INFO,)
@@ -365,5 +379,7 @@ EXPORTER_METRICS = (
     HISTORY_BYTES,
     HISTORY_WRITE_FAILURES,
     HISTORY_DROPPED,
+    RECORDING_DROPPED,
+    LOG_DROPPED,
     SERIES,
 )

@@ -75,7 +75,10 @@ def web_config(config: Config) -> Iterator[Check]:
 
 def _receivers(config: Config) -> Iterator[Check]:
     """Sends an empty request to each OTLP receiver. One that is down does not keep `run` from starting."""
-    if not config.otlp.receivers:
+    if config.otlp.unusable:
+        found = f"{config.otlp.unusable}; OpenTelemetry's variables are ignored"
+        yield Check("push", CheckState.WARNING, found, "unset it, or set --otlp.endpoint if metrics are to be pushed")
+    elif not config.otlp.receivers:
         yield Check("push", CheckState.OK, "no OTLP receiver is configured (--otlp.endpoint)")
         return
     from exporter.output.otlp import metric_exporter, record_codecs  # noqa: PLC0415 - 10 MiB that only a push needs

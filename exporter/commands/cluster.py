@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             import exporter.cluster.receiver_grpc  # noqa: F401, PLC0415 - a missing package is found here
     except ImportError as error:
         raise without_packages("cluster", "cluster", error) from None
-    with listening_on(host, port) as listening:
+    with logs.in_background(), listening_on(host, port) as listening:
         serve_store(
             StoreSettings(path, RetentionLimits(int(retention_seconds * NANOSECONDS), total_bytes)),
             Doors(listening, grpc_address, config_file, tokens),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from exporter.app.recording_request import add_bounds, asked, document_of, print_lines
 from exporter.errors import BadInput, NotPossibleHere
+from exporter.files import temporary
+from exporter.files.temporary import NoFolder, temporary_file
 from exporter.recording.call_stream import RecordingEnd, frames
 from exporter.recording.recorded_calls import RecordedCalls, SingleCall
 from exporter.terminal.suggestion import suggest
@@ -44,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if output is None:
         is_terminal = sys.stdout.isatty()
         output = time.strftime("gpu-stall-exporter-%Y%m%dT%H%M%S.pftrace") if is_terminal else STANDARD_OUTPUT
-    with tempfile.TemporaryFile() as spool:
+    with _spool() as spool:
         with announced("the recording"), asked(arguments, document_of(arguments)) as stream:
             _copy(stream, spool)
         read, collectives = _read(spool)
@@ -62,6 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
             print("open it at https://ui.perfetto.dev, which reads it in the browser and sends it nowhere")
             suggest("explain")
     return 0
+
+
+@contextmanager
+def _spool() -> Iterator[IO[bytes]]:
+    """Raises NotPossibleHere."""
+    try:
+        with temporary_file() as spool:
+            yield spool
+    except NoFolder as error:
+        raise NotPossibleHere(str(error), remedy=temporary.REMEDY) from None
 
 
 def _copy(stream: IO[bytes], spool: IO[bytes]) -> None:

@@ -16,10 +16,12 @@ from exporter.app.signals import handling_signals
 from exporter.config.environment import unknown_variables
 from exporter.history import file_guard
 from exporter.host import privileges
+from exporter.probes import event_opener
 
 log = logging.getLogger(__name__)
 
-_DESCRIPTORS = 65_536  # enough for 100 libraries without multi links: two perf events per function
+_DESCRIPTORS = 65_536  # enough for 80 libraries without multi links: two perf events per function
+_DESCRIPTORS_MIN = 1_024  # it has 500 before the first connection, most of them maps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +39,17 @@ def run(arguments: argparse.Namespace) -> int:
     logs.set_up(settings.log.level, settings.log.format)
     if warning := unknown_variables(os.environ, config.VARIABLES):
         log.warning(warning)
-    privileges.drop(with_network_namespaces=settings.collectors.network_namespaces)
+    if settings.otlp.unusable:
+        log.warning("%s; OpenTelemetry's variables are ignored", settings.otlp.unusable)
+    with_namespaces = settings.collectors.network_namespaces
     # Until there are handlers, these signals would terminate the process.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
     _allow_descriptors()
-    with ExitStack() as resources:
-        daemon = Daemon(settings, resources, read_config=read_config)
+    with ExitStack() as background, ExitStack() as resources, ExitStack() as attaching:
+        event_source = event_opener.prepared(settings.probes.attach, attaching, with_network_namespaces=with_namespaces)
+        privileges.drop(with_network_namespaces=with_namespaces)
+        background.enter_context(logs.in_background())
+        daemon = Daemon(settings, resources, event_source=event_source, read_config=read_config)
         with handling_signals(stop=daemon.stop, reload=daemon.reload, disable_probes=daemon.disable_probes):
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.web.telemetry_path)
@@ -52,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
                         "no library was probed at startup, and --probes.attach-once allows none later: start the jobs"
                         " first, then restart the exporter"
                     )
-                privileges.drop_after_attaching(with_network_namespaces=settings.collectors.network_namespaces)
+                attaching.close()
+                privileges.drop_after_attaching(with_network_namespaces=with_namespaces)
                 daemon.discovery.freeze()
             daemon.run()
     log.info("stopped, all probes removed")
@@ -65,3 +73,7 @@ def _allow_descriptors() -> None:
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if wanted < _DESCRIPTORS_MIN:
+        log.warning(
+            "the limit of open files is %d: the exporter needs %d, and more for single probes", wanted, _DESCRIPTORS_MIN
+        )

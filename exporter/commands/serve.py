@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if flags is not None:
             check_nodes(flags, os.environ)
-        with listening_on(host, port) as listening:
+        with logs.in_background(), listening_on(host, port) as listening:
             serve(
                 listening,
                 Calls(dispatcher, CALL_SECONDS, has_fleet=flags is not None),

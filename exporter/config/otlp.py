@@ -26,7 +26,7 @@ from exporter.config.otlp_parsers import (
     Temporality,
 )
 from exporter.config.parsers import choice, duration, in_any_case, milliseconds, name, readable_file, switch
-from exporter.config.setting import Given, Setting, declared, group, made_from, setting
+from exporter.config.setting import ForeignVariable, Given, Setting, declared, derived, group, made_from, setting
 from exporter.errors import BadInput
 
 DEFAULT_RECEIVER = "default"
@@ -231,10 +231,14 @@ class ResourceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpSettings:
-    """receivers: the default one first; empty for no pushes."""
+    """receivers: the default one first; empty for no pushes.
+
+    unusable: the variable of OpenTelemetry because of which all of them are ignored, and why; "" for none.
+    """
 
     receivers: tuple[Receiver, ...] = made_from(ReceiverSettings, ())
     resource: ResourceSettings = group(ResourceSettings)
+    unusable: str = derived("")
 
 
 _SETTING_OF = declared(ReceiverSettings)
@@ -247,11 +251,22 @@ def is_receiver_key(flag: str) -> bool:
 
 
 def read(given: Given) -> OtlpSettings:
-    """Every receiver that has an endpoint. Raises BadInput."""
+    """Every receiver that has an endpoint. Raises BadInput.
+
+    OpenTelemetry's variables are for every program of the machine, and often set by an operator of the cluster: what cannot be
+    used here, such as gRPC, must not end a program that is only scraped.
+    """
+    try:
+        return _read(given)
+    except ForeignVariable as error:
+        return replace(_read(given.without_foreign_variables()), unusable=error.one_line())
+
+
+def _read(given: Given) -> OtlpSettings:
     receivers = tuple(_receivers(given))
     if len(receivers) > MAX_RECEIVERS:
         raise BadInput(f"{len(receivers)} OTLP receivers are too many", remedy=f"define at most {MAX_RECEIVERS}")
-    # OpenTelemetry's variables are for every program of the machine: where nothing is pushed, errors in them do not matter.
+    # Where nothing is pushed, errors in them do not matter.
     resource = (given if receivers else given.without_foreign_variables()).read(ResourceSettings)
     return OtlpSettings(receivers=receivers, resource=resource)
 

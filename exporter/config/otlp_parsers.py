@@ -105,8 +105,9 @@ def headers(text: str) -> Headers:
 def headers_file(text: str) -> Headers:
     """One `name=value` per line, not encoded. Empty lines and lines that begin with # are skipped."""
     try:
-        lines = readable_file(text).read_text(encoding="ascii").splitlines()
-    except UnicodeDecodeError:
+        content = readable_file(text).read_text(encoding="utf-8-sig")
+        lines = content.encode("ascii").decode().splitlines()
+    except UnicodeError:
         raise ValueError("want ASCII: one name=value per line") from None
     pairs = [(f"line {n} of {text}", line.strip()) for n, line in enumerate(lines, 1) if line.strip()]
     return tuple(_header(where, pair, str) for where, pair in pairs if not pair.startswith("#"))

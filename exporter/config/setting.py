@@ -39,6 +39,10 @@ def variable_of(flag: str) -> str:
     return VARIABLE_PREFIX + flag.replace(".", "_").replace("-", "_").upper()
 
 
+class ForeignVariable(BadInput):
+    """A variable that is not the exporter's own, such as OTEL_EXPORTER_OTLP_TIMEOUT, has a value that it cannot use."""
+
+
 class SecretValueError(ValueError):
     """The value is wrong, and may hold a secret: the message for the user must not repeat it."""
 
@@ -151,6 +155,12 @@ def made_from(settings: type[SettingsClass], default: T) -> T:
     return field
 
 
+def derived(default: T) -> T:
+    """A field that no setting has: its value follows from those of others."""
+    field: T = dataclasses.field(default=default, metadata={_SETTINGS: ()})
+    return field
+
+
 def settings_of(settings: type[SettingsClass]) -> tuple[Setting, ...]:
     """Every setting of a dataclass and of the groups in it, in the order of the fields."""
     return tuple(one for field in dataclasses.fields(settings) for one in field.metadata[_SETTINGS])
@@ -178,8 +188,16 @@ class Given(NamedTuple):
             return parsed(one.parse, text, source)
         for name, parse in one.variables.items():
             if self.environment.get(name):
-                return parsed(parse, self.environment[name], f"environment variable {name}")
+                return self._of_variable(name, parse)
         return one.default_value()
+
+    def _of_variable(self, name: str, parse: Parse) -> Any:
+        try:
+            return parsed(parse, self.environment[name], f"environment variable {name}")
+        except BadInput as error:
+            if name.startswith(VARIABLE_PREFIX):
+                raise
+            raise ForeignVariable(str(error), remedy=error.remedy) from None
 
     def without_foreign_variables(self) -> Given:
         """The same without the environment variables of other programs, such as OTEL_EXPORTER_OTLP_ENDPOINT."""

@@ -36,7 +36,7 @@ def texts(path: Path, settings: Iterable[Setting]) -> dict[str, tuple[str, str]]
 def document(path: Path, source: str) -> dict[str, Any]:
     """A TOML file. source: the flag that names it, for messages. Raises BadInput."""
     try:
-        return tomllib.loads(content.read(path, _FILE_BYTES_MAX, follow_links=True).decode())
+        return tomllib.loads(content.read(path, _FILE_BYTES_MAX, follow_links=True).decode("utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{source}: cannot read {path}: {error.strerror}") from None
     except RecursionError:

@@ -50,6 +50,7 @@ def document(explanation: Explanation) -> dict[str, Any]:
             }
             for gap in explanation.gaps
         ],
+        "left_out_until_unix_seconds": seconds(explanation.ahead_unix_ns) if explanation.ahead_unix_ns else None,
     }
 
 

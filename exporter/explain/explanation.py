@@ -43,7 +43,10 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A time span that ends now. chains: the worst first, resolved ones last. run: the latest. is_live: it goes on."""
+    """A time span that ends now. chains: the worst first, resolved ones last. run: the latest. is_live: it goes on.
+
+    ahead_unix_ns: the latest record that is left out, because the clock was ahead when it was written; 0 if none is.
+    """
 
     since_unix_ns: int
     now_unix_ns: int
@@ -53,6 +56,7 @@ class Explanation:
     gaps: tuple[Gap, ...]
     run: Run | None
     is_live: bool
+    ahead_unix_ns: int = 0
 
     def process_of(self, chain: ChainSummary) -> ProcessSum | None:
         """What the process of a chain did."""
@@ -70,9 +74,12 @@ def explain(
     selection: Selection,
     since_unix_ns: int,
     now_unix_ns: int,
+    ahead_unix_ns: int = 0,
     with_operations: bool = False,
 ) -> Explanation:
-    """with_operations: whether the calls of each process are needed, and the lines of Python that made slow ones."""
+    """ahead_unix_ns: as in Explanation. with_operations: whether to add the calls of each process, and the lines of Python that
+    made slow ones.
+    """
     run = runs[-1] if runs else None
     is_live = run is not None and run.is_live(now_unix_ns)
     selected = (one for one in events if selection.matches(one.event.identity, one.event.tgid))
@@ -93,6 +100,7 @@ def explain(
         tuple(_gaps(sums.spans, runs, since_unix_ns, now_unix_ns)),
         run,
         is_live,
+        ahead_unix_ns,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
 
 from exporter.errors import BadInput
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, explain
+from exporter.history.as_of import known_now, known_then
 from exporter.history.process_names import no_match, process_name
 from exporter.history.reader import opened
 from exporter.history.recorded_chains import KnownState
@@ -40,29 +40,26 @@ def explain_stored(
     now_unix_ns = time.time_ns() if at_unix_ns is None else at_unix_ns
     since_unix_ns = max(now_unix_ns - int(since_seconds * NANOSECONDS), 0)
     with opened(path, scope=scope) as history:
-        runs, events = history.runs(), history.events(since_unix_ns)
         if at_unix_ns is not None:
-            _refuse_before(runs, at_unix_ns)
-            runs = [run.as_of(at_unix_ns) for run in runs if run.began_unix_ns <= at_unix_ns]
-            events = [one for one in events if one.event.at_unix_ns <= at_unix_ns]
+            _refuse_before(history.runs(), at_unix_ns)
 
         def explanation(selected: Selection, *, with_operations: bool) -> Explanation:
+            known = (known_now if at_unix_ns is None else known_then)(history, since_unix_ns, now_unix_ns)
             return explain(
-                runs,
-                events,
-                takewhile(
-                    lambda one: at_unix_ns is None or one.ended_unix_ns <= at_unix_ns, history.windows(since_unix_ns)
-                ),
+                known.runs,
+                known.events,
+                known.windows,
                 selection=selected,
                 since_unix_ns=since_unix_ns,
                 now_unix_ns=now_unix_ns,
+                ahead_unix_ns=known.ahead_unix_ns,
                 with_operations=with_operations,
             )
 
         found = explanation(selection, with_operations=with_operations)
         if workload and not (may_be_empty or found.processes or found.chains):
-            known = explanation(Selection(), with_operations=False)
-            names = (process_name(one.labels.identity, one.labels.tgid, one.labels.comm) for one in known.processes)
+            every = explanation(Selection(), with_operations=False)
+            names = (process_name(one.labels.identity, one.labels.tgid, one.labels.comm) for one in every.processes)
             raise no_match(workload, names)
     return found
 
@@ -78,9 +75,10 @@ def open_chain(path: Path, chain_id: str) -> ChainSummary:
     """The open chain whose id begins with these characters. Raises BadInput if there is none with a known culprit."""
     now_unix_ns = time.time_ns()
     with opened(path) as history:
+        known = known_now(history, now_unix_ns, now_unix_ns)
         found = explain(
-            history.runs(),
-            history.events(now_unix_ns),
+            known.runs,
+            known.events,
             (),
             selection=Selection(),
             since_unix_ns=now_unix_ns,
@@ -91,10 +89,10 @@ def open_chain(path: Path, chain_id: str) -> ChainSummary:
         one for one in open_chains if len(chain_id) >= _CHAIN_ID_MIN and one.event.chain_id.startswith(chain_id)
     ]
     if len(matching) != 1:
-        known = ", ".join(f"{one.event.chain_id[:8]} ({one.event.cause.value})" for one in open_chains)
+        named = ", ".join(f"{one.event.chain_id[:8]} ({one.event.cause.value})" for one in open_chains)
         raise BadInput(
             f"--confirm: no open chain begins with {chain_id!r}",
-            remedy=f"open chains: {known}" if known else "no chain is open",
+            remedy=f"open chains: {named}" if named else "no chain is open",
         )
     (chain,) = matching
     if chain.advice is None or not chain.advice.culprit_tgids:

@@ -269,15 +269,20 @@ def _foot(view: _View) -> Iterator[str]:
     if of.status not in (Status.FINE, Status.NO_DATA, Status.TOO_EARLY) and of.processes:
         yield ""
         yield f"In {view.span}: {_totals(of.processes, of.chains)}."
-    if of.gaps:
+    missing = list(gap_lines(of, view.zone))
+    if missing:
         yield ""
-    yield from gap_lines(of, view.zone)
+    yield from missing
 
 
 def gap_lines(of: Explanation, zone: tzinfo | None = None) -> Iterator[str]:
-    """A sentence for each time without records."""
+    """A sentence for each time without records, and one for records that are left out."""
+    view = _View(of, zone)
     for gap in of.gaps:
-        yield _gap(_View(of, zone), gap)
+        yield _gap(view, gap)
+    if of.ahead_unix_ns:
+        ahead = figures.duration(of.ahead_unix_ns - of.now_unix_ns)
+        yield f"The clock has been set back: records up to {view.time(of.ahead_unix_ns)}, {ahead} from now, are left out."
 
 
 def _gap(view: _View, gap: Gap) -> str:

@@ -24,6 +24,7 @@ from exporter.fleet.rank_report import (
     RankSlice,
     ReportedChain,
 )
+from exporter.history.as_of import known_now
 from exporter.history.membership import RecordedMembership
 from exporter.history.reader import opened
 from exporter.history.recorded_chains import KnownState, RecordedChain, recorded_chains
@@ -66,13 +67,9 @@ def node_report(path: Path, since_seconds: float, scope: Scope = EVERYTHING) -> 
     now_unix_ns = time.time_ns()
     span = ReportSpan(max(now_unix_ns - int(since_seconds * NANOSECONDS), 0), now_unix_ns)
     with opened(path, scope=scope) as history:
-        return report_of(
-            history.runs(),
-            history.events(span.since_unix_ns),
-            history.windows(span.since_unix_ns),
-            history.memberships(span.since_unix_ns),
-            span,
-        )
+        known = known_now(history, span.since_unix_ns, now_unix_ns)
+        memberships = history.memberships(span.since_unix_ns)
+        return report_of(known.runs, known.events, known.windows, memberships, span)
 
 
 def report_of(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import grp
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any, Final
 
 from exporter.chains.event import TIME_NS_MAX, ChainEvent
 from exporter.errors import NotPossibleHere
-from exporter.files import content, trust
+from exporter.files import content, temporary, trust
 from exporter.files.budget import ReadBudget, Unfinished
+from exporter.files.temporary import NoFolder, temporary_folder
 from exporter.history import database
 from exporter.history.collective_mark import CollectiveMark
 from exporter.history.membership import Membership, RecordedMembership
@@ -87,6 +87,11 @@ class History:
                     raise self._too_much("chain events")
                 found.append((run, text))
         return found
+
+    def latest_unix_ns(self) -> int:
+        """The time of the latest event or window; 0 without any."""
+        with self.errors_translated(), closing(self._rows(_LATEST)) as rows:
+            return max(untrusted.count(one or 0, TIME_NS_MAX) for one in next(rows))
 
     def windows(self, since_unix_ns: int) -> Iterator[RecordedWindows]:
         """Oldest first. An iterator, since a day of windows takes much memory; it is closed with the history."""
@@ -192,6 +197,7 @@ _WINDOWS: Final = (
     "select run, began_unix_ns, ended_unix_ns, processes from windows where ended_unix_ns > ? order by ended_unix_ns"
 )
 
+_LATEST: Final = "select (select max(at_unix_ns) from events), (select max(ended_unix_ns) from windows)"
 _COLLECTIVES: Final = "select run, communicator, number, at_unix_ns from collectives"
 _MEMBERSHIPS: Final = (
     "select run, seen_unix_ns, process, communicator, rank, ranks, collectives, entered_unix_ns, labels"
@@ -230,8 +236,8 @@ def opened(
     size_bytes = _check_file(path)
     budget = budget or ReadBudget.for_size(size_bytes, effort=effort)
     with (
-        tempfile.TemporaryDirectory(prefix="gpu-stall-exporter-") as folder,
-        closing(_connected(path, Path(folder), budget)) as connection,
+        ExitStack() as copies,
+        closing(_connected(path, copies, budget)) as connection,
         ExitStack() as iterators,
     ):
         yield History(path, connection, budget, iterators, scope)
@@ -290,8 +296,8 @@ def _who_may_read(path: Path) -> str:
     return "run it as root"
 
 
-def _connected(path: Path, folder: Path, budget: ReadBudget) -> sqlite3.Connection:
-    """A connection in a read transaction: to the file, or to a copy.
+def _connected(path: Path, copies: ExitStack, budget: ReadBudget) -> sqlite3.Connection:
+    """A connection in a read transaction: to the file, or to a copy. copies: has the folder of the copy.
 
     While the exporter runs, it keeps the index of the write-ahead log up to date, which readers can use. After it has stopped
     there is no log, and the file does not change. After it was killed, its log is left. A copy is read if SQLite refuses a reader
@@ -301,7 +307,7 @@ def _connected(path: Path, folder: Path, budget: ReadBudget) -> sqlite3.Connecti
     for attempt in _attempts(path):
         connection: sqlite3.Connection | None = None
         try:
-            connection = attempt(path, folder)
+            connection = attempt(path, copies)
             database.restrict(connection, budget)
             connection.execute("begin")
             (version,) = connection.execute("pragma user_version").fetchone()
@@ -323,7 +329,7 @@ def _connected(path: Path, folder: Path, budget: ReadBudget) -> sqlite3.Connecti
     raise _unfinished(path, failure) if isinstance(failure, Unfinished) else _damaged(path, failure)
 
 
-def _attempts(path: Path) -> tuple[Callable[[Path, Path], sqlite3.Connection], ...]:
+def _attempts(path: Path) -> tuple[Callable[[Path, ExitStack], sqlite3.Connection], ...]:
     if not trust.is_safe_file(path):
         return (_copied,)
     return (_read_only, _copied) if _has_wal(path) else (_immutable, _read_only, _copied)
@@ -333,16 +339,20 @@ def _has_wal(path: Path) -> bool:
     return path.with_name(path.name + JOURNAL_SUFFIXES[0]).exists()
 
 
-def _immutable(path: Path, _folder: Path) -> sqlite3.Connection:
+def _immutable(path: Path, _copies: ExitStack) -> sqlite3.Connection:
     return database.connected(path, "immutable=1")
 
 
-def _read_only(path: Path, _folder: Path) -> sqlite3.Connection:
+def _read_only(path: Path, _copies: ExitStack) -> sqlite3.Connection:
     return database.connected(path, "mode=ro")
 
 
-def _copied(path: Path, folder: Path) -> sqlite3.Connection:
-    copy = folder / "history.sqlite"
+def _copied(path: Path, copies: ExitStack) -> sqlite3.Connection:
+    """Raises NotPossibleHere where no folder can be made."""
+    try:
+        copy = copies.enter_context(temporary_folder()) / "history.sqlite"
+    except NoFolder as error:
+        raise NotPossibleHere(str(error), remedy=temporary.REMEDY) from None
     _copy(path, copy)
     if _has_wal(path):
         _copy(path.with_name(path.name + JOURNAL_SUFFIXES[0]), copy.with_name(copy.name + JOURNAL_SUFFIXES[0]))

@@ -39,9 +39,20 @@ class Run(NamedTuple):
             seen_unix_ns=min(self.seen_unix_ns, unix_ns), ended_unix_ns=ended if ended and ended <= unix_ns else None
         )
 
+    def until(self, now_unix_ns: int) -> Run:
+        """The run, none of whose times are later than now: they may be, if the clock has been set back."""
+        ended = self.ended_unix_ns
+        if ended is None and not self.is_live(now_unix_ns):
+            ended = now_unix_ns if self.seen_unix_ns > now_unix_ns else None
+        return self._replace(
+            began_unix_ns=min(self.began_unix_ns, now_unix_ns),
+            seen_unix_ns=min(self.seen_unix_ns, now_unix_ns),
+            ended_unix_ns=None if ended is None else min(ended, now_unix_ns),
+        )
+
     def is_live(self, now_unix_ns: int) -> bool:
-        """Whether it goes on."""
-        return self.ended_unix_ns is None and now_unix_ns - self.seen_unix_ns <= self.max_gap_ns
+        """Whether it goes on: it has just been seen, by a clock that may have been set since then."""
+        return self.ended_unix_ns is None and abs(now_unix_ns - self.seen_unix_ns) <= self.max_gap_ns
 
 
 class RecordedEvent(NamedTuple):

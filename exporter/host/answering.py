@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -16,22 +17,53 @@ from exporter.files import content
 READY: Final = b"r"
 LENGTH: Final = struct.Struct("=I")
 
-Answering = Callable[[Any], tuple[Any, Sequence[int]]]
-"""A request -> its answer, and descriptors that are sent with it and then closed."""
+DESCRIPTORS_MAX: Final = 32
+"""In one message."""
+
+Answering = Callable[[Any, Sequence[int]], tuple[Any, Sequence[int]]]
+"""A request, and descriptors that came with it -> its answer, and descriptors that go with it. All are closed after that."""
 
 
 def answer_requests(stream: socket.socket, answer: Answering) -> None:
     """Returns when the parent has closed its side."""
-    with stream, stream.makefile("rb") as requests:
+    with stream:
         stream.sendall(READY)
-        while head := requests.read(LENGTH.size):
-            answered, descriptors = answer(json.loads(requests.read(LENGTH.unpack(head)[0])))
-            message = json.dumps(answered).encode()
-            first = LENGTH.pack(len(message))
-            if descriptors:
-                socket.send_fds(stream, [first], list(descriptors))
-                for fd in descriptors:
-                    content.close(fd)
-            else:
-                stream.sendall(first)
-            stream.sendall(message)
+        while True:
+            held: list[int] = []
+            try:
+                (length,) = LENGTH.unpack(received(stream, LENGTH.size, held))
+                request = json.loads(received(stream, length, held))
+            except EOFError:
+                return
+            answered, descriptors = answer(request, held)
+            send(stream, answered, descriptors)
+            for fd in (*held, *descriptors):
+                content.close(fd)
+
+
+def send(stream: socket.socket, document: Any, descriptors: Sequence[int]) -> None:
+    """A message: its length, with which the descriptors go, and JSON. Raises OSError."""
+    message = json.dumps(document).encode()
+    first = LENGTH.pack(len(message))
+    if descriptors:
+        socket.send_fds(stream, [first], list(descriptors))
+        stream.sendall(message)
+    else:
+        stream.sendall(first + message)
+
+
+def received(stream: socket.socket, length: int, descriptors: list[int], until: float | None = None) -> bytes:
+    """Exactly so many bytes; descriptors that come with them are appended. until: of time.monotonic(); None: as long as it takes.
+
+    Raises EOFError if the other side has closed, and OSError.
+    """
+    pieces = []
+    while length > 0:
+        stream.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
+        piece, found, _, _ = socket.recv_fds(stream, min(length, 1 << 16), DESCRIPTORS_MAX)
+        descriptors += found
+        if not piece:
+            raise EOFError("the other side has ended")
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)

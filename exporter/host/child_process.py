@@ -1,6 +1,6 @@
 """A program of the exporter's that answers requests in a process of its own, and is given up when it does not answer.
 
-In: requests, in JSON. Out: answers, in JSON, with descriptors. A thread that reads a file of a file system that does not answer
+In: requests, in JSON, with descriptors. Out: answers, the same. A thread that reads a file of a file system that does not answer
 cannot be interrupted, not even by SIGKILL: a child in that state is left alone, and the next request goes to a new one.
 Partner: answering.py, in the child.
 """
@@ -21,11 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from exporter.errors import NoAnswer
 from exporter.host import capabilities
-from exporter.host.answering import LENGTH, READY
+from exporter.host.answering import LENGTH, READY, received, send
 from exporter.host.capabilities import Capability
 
 ANSWER_BYTES_MAX: Final = 8 << 20
-DESCRIPTORS_MAX: Final = 8
 GIVEN_UP_MAX: Final = 8
 """Children that hang at a time. Each is a process with some 9 MiB of its own; 6 MiB more are files that all share."""
 START_SECONDS: Final = 5.0
@@ -74,22 +73,20 @@ class ChildProcess:
         """Start the child before its first request, at the start of the exporter. Raises NoAnswer."""
         self._started(FIRST_START_SECONDS)
 
-    def ask(self, request: Any, patience_seconds: float) -> Answer:
-        """Raises NoAnswer."""
+    def ask(self, request: Any, patience_seconds: float, descriptors: Sequence[int] = ()) -> Answer:
+        """descriptors: sent with the request, and still the caller's. Raises NoAnswer."""
         stream = self._started(START_SECONDS)
         until = time.monotonic() + patience_seconds
-        message = json.dumps(request).encode()
-        received: list[int] = []
+        held: list[int] = []
         try:
             stream.settimeout(patience_seconds)
-            stream.sendall(LENGTH.pack(len(message)) + message)
-            head = _received(stream, LENGTH.size, until, received)
-            (length,) = LENGTH.unpack(head)
+            send(stream, request, descriptors)
+            (length,) = LENGTH.unpack(received(stream, LENGTH.size, held, until))
             if length > ANSWER_BYTES_MAX:
                 raise ValueError(f"an answer of {length} bytes")
-            return Answer(json.loads(_received(stream, length, until, received)), received)
-        except (OSError, ValueError, RecursionError) as error:
-            _close_all(received)
+            return Answer(json.loads(received(stream, length, held, until)), held)
+        except (OSError, EOFError, ValueError, RecursionError) as error:
+            _close_all(held)
             self._give_up()
             raise NoAnswer(f"no answer within {patience_seconds:g} s: {error or type(error).__name__}") from error
 
@@ -166,20 +163,6 @@ class ChildProcess:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(max(until - time.monotonic(), 0.0))
             self._given_up = [child for child in self._given_up if child.returncode is None]
-
-
-def _received(stream: socket.socket, length: int, until: float, descriptors: list[int]) -> bytes:
-    """Exactly so many bytes; descriptors that came with them are appended. Raises OSError, ValueError."""
-    pieces = []
-    while length > 0:
-        stream.settimeout(max(until - time.monotonic(), 0.001))
-        piece, found, _, _ = socket.recv_fds(stream, min(length, 1 << 16), DESCRIPTORS_MAX)
-        descriptors += found
-        if not piece:
-            raise ValueError("the reader has ended")
-        pieces.append(piece)
-        length -= len(piece)
-    return b"".join(pieces)
 
 
 def _close_all(descriptors: Collection[int]) -> None:

@@ -11,7 +11,7 @@ from exporter.files import content
 from exporter.host.answering import answer_requests
 
 
-def read(request: Any) -> tuple[Any, Sequence[int]]:
+def read(request: Any, _descriptors: Sequence[int]) -> tuple[Any, Sequence[int]]:
     """request: [path, most bytes]. The content, a character for each byte; or {"error": why not}."""
     path, limit_bytes = request
     try:

@@ -21,7 +21,7 @@ from exporter.host.processes import Processes
 
 RUNTIME, CODE_TYPE, VERSION = SYMBOLS = ("_PyRuntime", "PyCode_Type", "Py_Version")
 FILES_MAX: Final = 1_024
-"""Files of one process that are examined."""
+"""Files of one process that are examined. What is known of others is found all the same."""
 INTERPRETERS_MAX: Final = 8
 """In one process: usually there is one, and more where a library has its own copy."""
 REMEMBERED_MAX: Final = 16_384
@@ -113,11 +113,11 @@ class Interpreters:
 
     def _steps(self, mapped: dict[_File, list[Mapping]], program: bytes) -> Iterator[tuple[_File, bool]]:
         """Files to examine, and whether only for what they export: the others take longer, and are for a process without any."""
-        for file in mapped:
-            if file not in self._known:
-                yield file, not _is_likely(file, program)
+        new = [file for file in mapped if file not in self._known]
+        for file in new[: max(FILES_MAX - (len(mapped) - len(new)), 0)]:
+            yield file, not _is_likely(file, program)
         if not any(map(self._known.get, mapped)):
-            yield from ((file, False) for file in mapped if file not in self._searched)
+            yield from ((file, False) for file in mapped if file in self._known and file not in self._searched)
 
     def _among(self, mapped: dict[_File, list[Mapping]]) -> list[MappedInterpreter]:
         found = []
@@ -170,7 +170,7 @@ def _by_file(mappings: Iterable[Mapping], program: bytes) -> dict[_File, list[Ma
         file = mapping.device, mapping.inode, mapping.path
         if file in found:
             found[file].append(mapping)
-        elif len(found) < FILES_MAX and not mapping.path.startswith(b"/dev/"):
+        elif not mapping.path.startswith(b"/dev/"):
             found[file] = [mapping]
     return dict(sorted(found.items(), key=lambda item: not _is_likely(item[0], program)))
 

@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from exporter.host import capabilities
 from exporter.host.capabilities import Capability
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +69,27 @@ NEEDS = (
 )
 
 
+PLACING = Capability.SYS_ADMIN
+"""What a kernel before 6.6 may take to place a probe: exporter/kernel/uprobe_events.py says which. A child process has it."""
+
 NETWORK_NAMESPACES = Capability.SYS_ADMIN
 """Needed to enter other network namespaces, only for --collector.network.namespaces, which is off by default."""
+
+
+def are_sufficient() -> bool:
+    """Whether this thread has all capabilities without which `run` does not start."""
+    return all(capabilities.has(need.capability) for need in NEEDS if need.is_vital)
+
+
+def after_drop(function: Callable[[], T], *, with_network_namespaces: bool = False) -> T:
+    """What a function returns in a thread that has dropped capabilities as `run` does."""
+
+    def dropped() -> T:
+        drop(with_network_namespaces=with_network_namespaces)
+        return function()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(dropped).result()
 
 
 def drop(*, with_network_namespaces: bool = False) -> None:

@@ -97,8 +97,14 @@ class Processes:
         return self.from_root(text)
 
     def maps(self, tgid: int) -> bytes:
-        """/proc/TGID/maps, up to MAPS_BYTES_MAX: some 300,000 mappings. Empty for a kernel thread."""
-        return self.read(tgid, "maps", MAPS_BYTES_MAX)
+        """/proc/TGID/maps. Empty for a kernel thread. Raises NotPossibleHere beyond MAPS_BYTES_MAX: some 300,000 mappings.
+
+        A part of them would read as if the others were not there.
+        """
+        maps = self.read(tgid, "maps", MAPS_BYTES_MAX)
+        if len(maps) == MAPS_BYTES_MAX:
+            raise NotPossibleHere(f"process {tgid} has more than {MAPS_BYTES_MAX >> 20} MiB of mappings")
+        return maps
 
     def link(self, tgid: int, name: str) -> bytes:
         """The target of the symbolic link /proc/TGID/name, such as `exe`."""

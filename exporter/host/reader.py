@@ -36,6 +36,7 @@ from exporter.host.reader_documents import (
     text_of,
 )
 from exporter.host.reader_program import LIKELY_MAX
+from exporter.host.unnamed_libraries import Examined
 
 MODULE: Final = "exporter.host.reader_program"
 _Form = TypeVar("_Form")
@@ -93,12 +94,12 @@ class TenantReader:
 
         yield from self._ask(form, "libraries", list(tgids))
 
-    def unnamed(self, tgid: int) -> tuple[list[MappedLibrary], bool]:
-        """Libraries of a process under other names, and whether all of its files have been examined; else ask again."""
+    def unnamed(self, tgid: int) -> Examined:
+        """Libraries of a process under other names; ask again until it is complete."""
 
-        def form(document: Any) -> tuple[list[MappedLibrary], bool]:
-            found, is_complete = list_of(document)
-            return [library_of(one) for one in list_of(found)], is_complete is True
+        def form(document: Any) -> Examined:
+            found, is_complete, left_out = list_of(document)
+            return Examined([library_of(one) for one in list_of(found)], is_complete is True, number_of(left_out))
 
         return self._ask(form, "unnamed", tgid)
 

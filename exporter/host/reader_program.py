@@ -53,7 +53,7 @@ class Reader:
         self._interpreters = Interpreters(processes)
         self._libc = _libc()
 
-    def answer(self, request: Any) -> tuple[Any, Sequence[int]]:
+    def answer(self, request: Any, _descriptors: Sequence[int]) -> tuple[Any, Sequence[int]]:
         """request: [name, argument, …]."""
         name, *arguments = request
         handle: Callable[..., tuple[Any, Sequence[int]]] = getattr(self, f"do_{name}")
@@ -80,9 +80,9 @@ class Reader:
         return found, ()
 
     def do_unnamed(self, tgid: int) -> tuple[Any, Sequence[int]]:
-        """[libraries under other names, whether all files have been examined]; some milliseconds at a time."""
-        found, is_complete = self._unnamed.examine(tgid)
-        return [[document_of_library(one) for one in found], is_complete], ()
+        """[libraries under other names, whether it is complete, files left out]; some milliseconds at a time."""
+        found, is_complete, left_out = self._unnamed.examine(tgid)
+        return [[document_of_library(one) for one in found], is_complete, left_out], ()
 
     def do_inspect(self, tgid: int, library: Any, symbols: Sequence[str]) -> tuple[Any, Sequence[int]]:
         return self._hold(libraries.inspect(self._processes, tgid, library_of(library)), symbols)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from exporter.errors import MalformedElf, NotPossibleHere, ProcessGone
 from exporter.files import content
@@ -21,7 +21,7 @@ from exporter.host.processes import Processes
 CODE_BYTES_MIN: Final = 32 << 10
 """A runtime has more code than that, and so has what contains it."""
 FILES_MAX: Final = 1_024
-"""Files of one process that are examined."""
+"""Files of one process that are examined. What is known of others is found all the same."""
 REMEMBERED_MAX: Final = 16_384
 REMEMBERED_SECONDS: Final = 600.0
 """Then files are examined again: one may have been overwritten."""
@@ -55,6 +55,14 @@ _OTHERS: Final = (
 _File = tuple[int, int, bytes]
 
 
+class Examined(NamedTuple):
+    """What is known of a process. left_out: files that are not examined, since there are too many."""
+
+    libraries: list[MappedLibrary]
+    is_complete: bool = True
+    left_out: int = 0
+
+
 class UnnamedLibraries:
     """What is known of files. For one thread."""
 
@@ -74,26 +82,27 @@ class UnnamedLibraries:
         named = among(mappings)
         return [*named, *self._among(mappings)] if has_driver(named) else named
 
-    def examine(self, tgid: int) -> tuple[list[MappedLibrary], bool]:
-        """Libraries among other files of a process, and whether all were examined. Raises ProcessGone, NotPossibleHere."""
+    def examine(self, tgid: int) -> Examined:
+        """Libraries among other files; to be called again until it is complete. Raises ProcessGone, NotPossibleHere."""
         until = self._clock() + SLICE_SECONDS
         if self._clock() >= self._forget_at:
             self._before, self._known = self._known, {}
             self._forget_at = self._clock() + REMEMBERED_SECONDS
         mappings = list(parse_executable_mappings(self._processes.maps(tgid)))
-        new = [mapping for mapping in _candidates(mappings) if _file(mapping) not in self._known]
-        for number, mapping in enumerate(new, 1):
-            if len(self._known) >= REMEMBERED_MAX:
-                break
+        candidates = list(_candidates(mappings))
+        new = [mapping for mapping in candidates if _file(mapping) not in self._known]
+        new.sort(key=lambda mapping: not self._before.get(_file(mapping)))  # first what had a library before
+        room = max(min(FILES_MAX - (len(candidates) - len(new)), REMEMBERED_MAX - len(self._known)), 0)
+        for number, mapping in enumerate(new[:room], 1):
             self._known[_file(mapping)] = self._kinds(tgid, mapping)
-            if self._clock() >= until and number < len(new):
-                return self._among(mappings), False
-        return self._among(mappings), True
+            if self._clock() >= until and number < min(room, len(new)):
+                return Examined(self._among(mappings), is_complete=False)
+        return Examined(self._among(mappings), left_out=max(len(new) - room, 0))
 
     def all_libraries(self, tgid: int) -> list[MappedLibrary]:
         """The libraries of a process when all its files have been examined. Raises ProcessGone, NotPossibleHere."""
         named = self.libraries(tgid)
-        while has_driver(named) and not self.examine(tgid)[1]:
+        while has_driver(named) and not self.examine(tgid).is_complete:
             pass
         return self.libraries(tgid)
 
@@ -128,7 +137,7 @@ def _file(mapping: Mapping) -> _File:
 
 
 def _candidates(mappings: Iterable[Mapping]) -> Iterator[Mapping]:
-    """Files of other names with enough code; the first such mapping of each, up to FILES_MAX."""
+    """Files of other names with enough code; the first such mapping of each."""
     seen: set[_File] = set()
     for mapping in mappings:
         if mapping.end - mapping.start < CODE_BYTES_MIN or _file(mapping) in seen or mapping.path.startswith(b"/dev/"):
@@ -136,5 +145,3 @@ def _candidates(mappings: Iterable[Mapping]) -> Iterator[Mapping]:
         if kind_of(mapping.path) is None and not mapping.path.rpartition(b"/")[2].startswith(_OTHERS):
             seen.add(_file(mapping))
             yield mapping
-            if len(seen) >= FILES_MAX:
-                return

@@ -20,6 +20,7 @@ from exporter.kernel.libbpf_library import RING_CALLBACK, LibbpfLibrary
 
 BPF_LINK_CREATE = 28
 TRACE_RAW_TP = 23
+PERF_EVENT = 41
 TRACE_UPROBE_MULTI = 48
 TRACE_UPROBE_SESSION = 57
 UPROBE_MULTI_RETURN = 1 << 0
@@ -27,18 +28,6 @@ UPROBE_MULTI_RETURN = 1 << 0
 _SYS_BPF = {"x86_64": 321, "aarch64": 280}
 _PROG_TYPE_KPROBE = 2
 _RETURN_0 = bytes.fromhex("b700000000000000 9500000000000000")  # r0 = 0; exit
-
-
-class _UprobeOptions(ctypes.Structure):
-    """`struct bpf_uprobe_opts` of libbpf 1.1; later versions accept the shorter size."""
-
-    _fields_ = (
-        ("sz", c_size_t),
-        ("ref_ctr_offset", c_size_t),
-        ("bpf_cookie", c_uint64),
-        ("retprobe", c_bool),
-        ("func_name", c_char_p),
-    )
 
 
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
@@ -107,6 +96,18 @@ class _ProgramInfo(ctypes.Structure):
         ("run_time_ns", c_uint64),
         ("run_cnt", c_uint64),
         ("recursion_misses", c_uint64),
+    )
+
+
+class _PerfEventAttributes(ctypes.Structure):
+    """`union bpf_attr` of BPF_LINK_CREATE for a perf event."""
+
+    _fields_ = (
+        ("prog_fd", c_uint32),
+        ("target_fd", c_uint32),
+        ("attach_type", c_uint32),
+        ("flags", c_uint32),
+        ("bpf_cookie", c_uint64),
     )
 
 
@@ -229,14 +230,6 @@ class Libbpf(LibbpfLibrary):
         with os.fdopen(fd, "rb", buffering=0) as output:
             return output.readall() or b""
 
-    def attach_uprobe(self, program: int, path: str, offset: int, cookie: int, *, is_return: bool) -> int:
-        """One perf-event uprobe for all processes; returns a link handle for destroy_link()."""
-        options = _UprobeOptions(ctypes.sizeof(_UprobeOptions), 0, cookie, is_return, None)
-        link = self._lib.bpf_program__attach_uprobe_opts(program, -1, path.encode(), offset, byref(options))
-        if not link:
-            raise self.refused(f"cannot attach a uprobe to {path}+{offset:#x}")
-        return int(link)
-
     def attach_perf_event(self, program: int, name: str, fd: int) -> int:
         """Run a program at every event; returns a link handle for destroy_link(), which also closes the event."""
         link = self._lib.bpf_program__attach_perf_event(program, fd)
@@ -280,12 +273,22 @@ class Libbpf(LibbpfLibrary):
             cnt=count,
             flags=flags,
         )
+        return self._link(attributes, f"cannot attach {count} uprobes to {path}")
+
+    def link_event(self, program_fd: int, event_fd: int, cookie: int) -> int:
+        """One link over a perf event, which it holds; returns its descriptor, to be closed with os.close()."""
+        attributes = _PerfEventAttributes(
+            prog_fd=program_fd, target_fd=event_fd, attach_type=PERF_EVENT, bpf_cookie=cookie
+        )
+        return self._link(attributes, "cannot attach to a perf event")
+
+    def _link(self, attributes: ctypes.Structure, failure: str) -> int:
         number = _SYS_BPF.get(platform.machine())
         if number is None:
             raise NotPossibleHere(f"machine {platform.machine()} is not supported", remedy="use x86-64 or arm64")
         fd = int(self._libc.syscall(number, BPF_LINK_CREATE, byref(attributes), ctypes.sizeof(attributes)))
         if fd < 0:
-            raise self.refused(f"cannot attach {count} uprobes to {path}")
+            raise self.refused(failure)
         return fd
 
     # ---- type information

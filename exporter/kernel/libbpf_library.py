@@ -29,7 +29,6 @@ _FUNCTIONS = (
     ("bpf_program__set_expected_attach_type", c_int, (c_void_p, c_int)),
     ("bpf_prog_load", c_int, (c_int, c_char_p, c_char_p, c_char_p, c_size_t, c_void_p)),
     ("bpf_program__attach", c_void_p, (c_void_p,)),
-    ("bpf_program__attach_uprobe_opts", c_void_p, (c_void_p, c_int, c_char_p, c_size_t, c_void_p)),
     ("bpf_program__attach_perf_event", c_void_p, (c_void_p, c_int)),
     ("bpf_link__destroy", c_int, (c_void_p,)),
     ("bpf_map__name", c_char_p, (c_void_p,)),

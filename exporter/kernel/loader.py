@@ -20,6 +20,7 @@ from exporter.kernel import libbpf as bpf
 from exporter.kernel.apis import CALL_SUBJECTS
 from exporter.kernel.attachment_numbers import AttachmentNumbers
 from exporter.kernel.capacities import capacity, machine_bytes
+from exporter.kernel.event_source import OWN_EVENTS, EventSource
 from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE, KernelFacts, kernel_facts
 from exporter.kernel.libbpf import Libbpf, Ring
 from exporter.kernel.maps import KernelMap
@@ -100,7 +101,8 @@ _ATTACH_TYPES = {
 class Kernel:
     """Loaded programs and open maps. close() undoes everything; the kernel does the same when the process dies.
 
-    with_returns: whether returns of functions are probed. Without, calls are only counted, as they begin.
+    with_returns: whether returns of functions are probed. Without, calls are only counted, as they begin. event_source: for
+    AttachKind.SINGLE.
     """
 
     libbpf: Libbpf
@@ -109,6 +111,7 @@ class Kernel:
     programs: dict[str, int]
     failures: dict[str, KernelRefused]
     with_returns: bool = True
+    event_source: EventSource = OWN_EVENTS
     numbers: AttachmentNumbers = field(default_factory=AttachmentNumbers)
     _objects: list[int] = field(default_factory=list)
     _links: list[int] = field(default_factory=list)
@@ -186,6 +189,7 @@ def load(
     with_launches: bool = True,
     with_returns: bool = True,
     hash_key: bytes = NO_KEY,
+    event_source: EventSource = OWN_EVENTS,
     objects_dir: Path = OBJECTS_DIR,
     btf: Path = BTF,
 ) -> Kernel:
@@ -215,7 +219,7 @@ def load(
     for kind in _kinds(wanted, with_returns=with_returns):
         if not _is_supported(libbpf, kind):
             continue
-        kernel = Kernel(libbpf, kind, {}, {}, {}, with_returns)
+        kernel = Kernel(libbpf, kind, {}, {}, {}, with_returns, event_source)
         for subject in subjects:
             try:
                 _load_subject(kernel, subject, objects_dir, capacities)
@@ -228,6 +232,11 @@ def load(
         refusal = next(kernel.failures[subject] for subject in subjects if subject in CALL_SUBJECTS)
         kernel.close()
     raise refusal
+
+
+def links_many(wanted: AttachKind | None) -> bool:
+    """Whether a link has many functions, so that no perf event is opened. wanted: None for the best kind."""
+    return wanted is not AttachKind.SINGLE and _is_supported(Libbpf(), wanted or AttachKind.MULTI)
 
 
 def start(kernel: Kernel, facts: KernelFacts, *, idle_ns: int, with_launches: bool, hash_key: bytes = NO_KEY) -> None:
@@ -389,7 +398,7 @@ def _attach_to_event(kernel: Kernel, name: str) -> None:
     """Attach on all CPUs or on none."""
 
     def attach(cpu: int) -> int:
-        fd = perf_events.opened(_ON_EVENTS[name], cpu, period=1)
+        fd = kernel.event_source.software(_ON_EVENTS[name], cpu, period=1)
         return kernel.libbpf.attach_perf_event(kernel.programs[name], name, fd)
 
     kernel._on_cpus.append(PerCpu(attach, kernel.libbpf.destroy_link))

@@ -11,11 +11,13 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.errors import KernelRefused
 from exporter.kernel import perf_events
+from exporter.kernel.event_source import OWN_EVENTS, EventSource
 
 _FLAG_MMAP, _FLAG_WATERMARK, _FLAG_MMAP2 = 1 << 8, 1 << 14, 1 << 23
 
@@ -45,11 +47,13 @@ class MappingWatch:
     marks: byte strings, one of which must be in the file's path. Raises KernelRefused if perf_event_open(2) is denied.
     """
 
-    def __init__(self, marks: tuple[bytes, ...], *, cpus: Path = perf_events.CPUS) -> None:
+    def __init__(
+        self, marks: tuple[bytes, ...], *, event_source: EventSource = OWN_EVENTS, cpus: Path = perf_events.CPUS
+    ) -> None:
         self._marks = marks
         self._left: set[Mapped] = set()
         self.lost = 0
-        self._rings = perf_events.PerCpu(_Ring, _Ring.close, cpus)
+        self._rings = perf_events.PerCpu(partial(_Ring, event_source), _Ring.close, cpus)
 
     def filenos(self) -> list[int]:
         """Descriptors for epoll, one per CPU."""
@@ -90,8 +94,8 @@ class MappingWatch:
 class _Ring:
     """The event of one CPU and its ring of records."""
 
-    def __init__(self, cpu: int) -> None:
-        self.fd = perf_events.opened(
+    def __init__(self, event_source: EventSource, cpu: int) -> None:
+        self.fd = event_source.software(
             perf_events.DUMMY, cpu, flags=_FLAG_MMAP | _FLAG_MMAP2 | _FLAG_WATERMARK, watermark=1
         )
         try:

@@ -1,4 +1,4 @@
-"""Software events of the kernel, opened for all tasks of one CPU: perf_event_open(2), which has no wrapper in Python.
+"""Events of the kernel, opened for all tasks of one CPU: perf_event_open(2), which has no wrapper in Python.
 
 In: an event and its sampling. Out: a file descriptor, or KernelRefused. PerCpu keeps one open on every CPU that is online.
 """
@@ -22,11 +22,18 @@ MAJOR_FAULTS = 6
 """PERF_COUNT_SW_PAGE_FAULTS_MAJ."""
 
 CPUS = Path("/sys/devices/system/cpu")
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+PARANOID_REMEDY = (
+    "add CAP_SYS_ADMIN, without which this kernel opens no perf event while kernel.perf_event_paranoid is above 2,"
+    " or set that to 2"
+)
 
 T = TypeVar("T")
 
 _SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _TYPE_SOFTWARE = 1
+_PARANOID_MAX = 2
+"""In the kernel as it is published."""
 _OPEN_CLOEXEC = 1 << 3
 _ATTRIBUTES_BYTES = 112  # struct perf_event_attr, PERF_ATTR_SIZE_VER5
 # type, size, config, period, sample_type, read_format, flags, wakeup_watermark
@@ -38,17 +45,34 @@ def opened(event: int, cpu: int, *, period: int = 0, flags: int = 0, watermark: 
 
     Raises KernelRefused.
     """
-    attributes = ctypes.create_string_buffer(
-        _ATTRIBUTES.pack(_TYPE_SOFTWARE, _ATTRIBUTES_BYTES, event, period, 0, 0, flags, watermark), _ATTRIBUTES_BYTES
-    )
+    attributes = _ATTRIBUTES.pack(_TYPE_SOFTWARE, _ATTRIBUTES_BYTES, event, period, 0, 0, flags, watermark)
+    try:
+        return event_fd(attributes.ljust(_ATTRIBUTES_BYTES, b"\0"), cpu)
+    except OSError as error:
+        raise KernelRefused(
+            f"cannot open software event {event} on CPU {cpu}: {error.strerror}",
+            remedy=remedy_for(
+                "perf_event_open(2)", error.errno or 0, without_sys_admin=PARANOID_REMEDY if is_paranoid() else ""
+            ),
+        ) from error
+
+
+def is_paranoid(setting: Path = PARANOID) -> bool:
+    """Whether all perf events take CAP_SYS_ADMIN: Debian's and Ubuntu's kernels have such a value, the others do not."""
+    try:
+        return int(setting.read_text(encoding="ascii")) > _PARANOID_MAX
+    except (OSError, ValueError):
+        return False
+
+
+def event_fd(attributes: bytes, cpu: int) -> int:
+    """Open the event that `struct perf_event_attr` describes, for all tasks of a CPU. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
-    fd = int(libc.syscall(_SYS_PERF_EVENT_OPEN[platform.machine()], attributes, -1, cpu, -1, _OPEN_CLOEXEC))
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    fd = int(libc.syscall(_SYS_PERF_EVENT_OPEN[platform.machine()], buffer, -1, cpu, -1, _OPEN_CLOEXEC))
     if fd < 0:
         code = ctypes.get_errno()
-        raise KernelRefused(
-            f"cannot open software event {event} on CPU {cpu}: {os.strerror(code)}",
-            remedy=remedy_for("perf_event_open(2)", code),
-        )
+        raise OSError(code, os.strerror(code))
     return fd
 
 

@@ -7,12 +7,14 @@ The file is named by its descriptor: the file that was examined is probed, even 
 from __future__ import annotations
 
 import os
+import resource
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from exporter.config.probes import AttachKind
 from exporter.errors import KernelRefused
@@ -22,13 +24,20 @@ from exporter.kernel.apis import SUBJECT_OF
 from exporter.kernel.attachment_numbers import NO_NUMBER
 from exporter.kernel.loader import Kernel, call_programs
 from exporter.kernel.operations import wanted_symbols
+from exporter.kernel.uprobe_events import EVENTS_MAX
 
 Removal = Callable[[], None]
 _RETURN = "_exit"
 """End of the names of programs on returns."""
 _NO_FILE = -1
+DESCRIPTORS_KEPT = 128
+"""For connections, files and children, beside those of single probes."""
 _LOCK = threading.Lock()
 """Held while links are added to an attachment or taken from it: a recording does so in a thread of its own."""
+
+
+class NoDescriptors(KernelRefused):
+    """Too few file descriptors are left for the single probes of a library."""
 
 
 class _Once:
@@ -82,7 +91,7 @@ class Attachment:
                 return None
             removals: list[Removal] = []
             try:
-                _link_entries(self._kernel, program, f"/proc/self/fd/{self._file}", self._cookies, removals)
+                _link_entries(self._kernel, program, self._file, self._cookies, removals)
             finally:
                 removal = _Once(partial(_run_in_parallel, removals))
                 self._entries.append(removal)
@@ -141,7 +150,6 @@ def attach(kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int]
 
     Two symbols at one address (ncclAllReduce, pncclAllReduce) are one function and probed once, under the first wanted name.
     """
-    path = f"/proc/self/fd/{library_fd}"
     cookies: dict[int, int] = {}
     functions: list[str] = []
     for symbol, cookie in wanted_symbols(api).items():
@@ -158,33 +166,61 @@ def attach(kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int]
         attachment._file = os.dup(library_fd)
     try:
         if kernel.attach_kind is AttachKind.SINGLE:
-            _attach_single(attachment, path, cookies)
+            _attach_single(attachment, library_fd, cookies)
         else:
-            _attach_linked(attachment, path, cookies)
+            _attach_linked(attachment, library_fd, cookies)
     except KernelRefused:
         attachment.detach()
         raise
     return attachment
 
 
-def _attach_linked(attachment: Attachment, path: str, cookies: dict[int, int]) -> None:
+def _attach_linked(attachment: Attachment, library_fd: int, cookies: dict[int, int]) -> None:
     kernel, subject = attachment._kernel, SUBJECT_OF[attachment.api]
     for name, attach_type in call_programs(subject, kernel.attach_kind, with_returns=kernel.with_returns).items():
         flags = bpf.UPROBE_MULTI_RETURN if name.endswith(_RETURN) else 0
         program_fd = kernel.libbpf.program_fd(_program(kernel, name))
         link_fd = kernel.libbpf.link_uprobes(
-            program_fd, attach_type, path, list(cookies), list(cookies.values()), flags=flags
+            program_fd, attach_type, _path(library_fd), list(cookies), list(cookies.values()), flags=flags
         )
         attachment._keep_removal(name, partial(os.close, link_fd))
 
 
-def _attach_single(attachment: Attachment, path: str, cookies: dict[int, int]) -> None:
+def _attach_single(attachment: Attachment, library_fd: int, cookies: dict[int, int]) -> None:
     kernel, subject = attachment._kernel, SUBJECT_OF[attachment.api]
-    for name in call_programs(subject, kernel.attach_kind, with_returns=kernel.with_returns):
-        program, is_return = _program(kernel, name), name.endswith(_RETURN)
-        for offset, cookie in cookies.items():
-            link = kernel.libbpf.attach_uprobe(program, path, offset, cookie, is_return=is_return)
-            attachment._keep_removal(name, partial(kernel.libbpf.destroy_link, link))
+    names = call_programs(subject, kernel.attach_kind, with_returns=kernel.with_returns)
+    _refuse_without_room(len(names) * len(cookies))
+    for name in names:
+        program = _program(kernel, name)
+        for link_fd in _event_links(kernel, program, library_fd, cookies, is_return=name.endswith(_RETURN)):
+            attachment._keep_removal(name, partial(os.close, link_fd))
+
+
+def _event_links(
+    kernel: Kernel, program: int, library_fd: int, cookies: Mapping[int, int], *, is_return: bool
+) -> Iterator[int]:
+    """A descriptor of a link for each offset: it holds the event. Raises KernelRefused."""
+    program_fd, offsets = kernel.libbpf.program_fd(program), list(cookies)
+    for first in range(0, len(offsets), EVENTS_MAX):
+        some = offsets[first : first + EVENTS_MAX]
+        events = kernel.event_source.uprobes(library_fd, some, is_return=is_return)
+        try:
+            for offset, event in zip(some, events, strict=True):
+                yield kernel.libbpf.link_event(program_fd, event, cookies[offset])
+        finally:
+            for event in events:
+                os.close(event)
+
+
+def _refuse_without_room(wanted: int) -> None:
+    """A library has hundreds of single probes. Without descriptors left, nothing could be read or served any more."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = limit - len(list(Path("/proc/self/fd").iterdir())) - DESCRIPTORS_KEPT
+    if wanted > free:
+        raise NoDescriptors(
+            f"it takes {wanted} file descriptors, one for each probe, and {max(free, 0)} are free",
+            remedy="raise the limit of open files, such as LimitNOFILE of the unit",
+        )
 
 
 def observing_type(kernel: Kernel) -> int:
@@ -192,17 +228,23 @@ def observing_type(kernel: Kernel) -> int:
     return 0 if kernel.attach_kind is AttachKind.SINGLE else bpf.TRACE_UPROBE_MULTI
 
 
-def _link_entries(kernel: Kernel, program: int, path: str, cookies: Mapping[int, int], removals: list[Removal]) -> None:
+def _link_entries(
+    kernel: Kernel, program: int, library_fd: int, cookies: Mapping[int, int], removals: list[Removal]
+) -> None:
     libbpf = kernel.libbpf
     if kernel.attach_kind is AttachKind.SINGLE:
-        for offset, cookie in cookies.items():
-            link = libbpf.attach_uprobe(program, path, offset, cookie, is_return=False)
-            removals.append(partial(libbpf.destroy_link, link))
+        _refuse_without_room(len(cookies))
+        for link_fd in _event_links(kernel, program, library_fd, cookies, is_return=False):
+            removals.append(partial(os.close, link_fd))
         return
     link_fd = libbpf.link_uprobes(
-        libbpf.program_fd(program), bpf.TRACE_UPROBE_MULTI, path, list(cookies), list(cookies.values())
+        libbpf.program_fd(program), bpf.TRACE_UPROBE_MULTI, _path(library_fd), list(cookies), list(cookies.values())
     )
     removals.append(partial(os.close, link_fd))
+
+
+def _path(library_fd: int) -> str:
+    return f"/proc/self/fd/{library_fd}"
 
 
 def _program(kernel: Kernel, name: str) -> int:

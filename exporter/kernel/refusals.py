@@ -38,8 +38,19 @@ def lockdown_mode(lockdown: Path = LOCKDOWN, command_line: Path = COMMAND_LINE) 
     return booted_with[1] if booted_with else "none"
 
 
-def remedy_for(call: str, code: int, *, status: Path = STATUS, uid_map: Path = UID_MAP, mode: str | None = None) -> str:
-    """call: such as `bpf(2)`. code: its errno. mode: of lockdown; None: that of this kernel. Returns "" if there is none."""
+def remedy_for(
+    call: str,
+    code: int,
+    *,
+    without_sys_admin: str = "",
+    status: Path = STATUS,
+    uid_map: Path = UID_MAP,
+    mode: str | None = None,
+) -> str:
+    """call: such as `bpf(2)`. code: its errno. without_sys_admin: where a kernel may take CAP_SYS_ADMIN for it, the remedy.
+
+    mode: of lockdown; None: that of this kernel. Returns "" if there is none.
+    """
     if (lockdown_mode() if mode is None else mode) == CONFIDENTIALITY:
         return LOCKDOWN_REMEDY
     if code not in (errno.EPERM, errno.EACCES):
@@ -51,6 +62,8 @@ def remedy_for(call: str, code: int, *, status: Path = STATUS, uid_map: Path = U
         return "run as root, or with CAP_BPF and CAP_PERFMON"
     if _text(uid_map).split() not in ([], _WHOLE_MAP):
         return "capabilities of a user namespace do not count: run outside of one (in Kubernetes without `hostUsers: false`)"
+    if without_sys_admin and not held >> _SYS_ADMIN & 1:
+        return without_sys_admin
     filtered = "the seccomp filter of this process, " if fields.get("Seccomp") == "2" else ""
     return (
         f"its capabilities suffice, so {filtered}SELinux or AppArmor refuses {call}: see `dmesg` and `ausearch -m AVC`;"

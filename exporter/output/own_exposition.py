@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from exporter.catalog import Kind
 from exporter.model import Family, Histogram
+from exporter.output import protobuf
 from exporter.output.negotiation import Format
 from exporter.own_metrics.store import OwnMetrics
 
@@ -60,8 +61,6 @@ def _client_family(family: Family) -> ClientFamily:
 
 def _protobuf_family(client_family: ClientFamily) -> bytes:
     """One family of the registry, all of whose samples have one name: counters, gauges and infos."""
-    from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB, for clients of protobuf only
-
     type_number = protobuf.COUNTER if client_family.type == "counter" else protobuf.GAUGE
     metrics = [
         protobuf.metric(

@@ -74,7 +74,7 @@ class Discovery:
         self._opener = LibraryOpener(processes, MappedFiles(kernel))
         self._lock = threading.RLock()
         self._files = KnownFiles(shares or FileShares())
-        self._unnamed = UnnamedSearch(processes, self.count_unanswered, clock)
+        self._unnamed = UnnamedSearch(processes, self.count_unanswered, self._count_unexamined, clock)
         self._new_files = NewFiles(self._files, self._prober, self._lock, lambda: self._is_enabled, clock)
         self._is_enabled = True
         self._is_frozen = False
@@ -144,6 +144,10 @@ class Discovery:
         """A look was given up."""
         with self._lock:
             self._prober.count_failure("any", SkipReason.UNANSWERED.value, error.one_line())
+
+    def _count_unexamined(self, detail: str) -> None:
+        with self._lock:
+            self._prober.count_failure("any", SkipReason.UNEXAMINED.value, detail)
 
     def count_left_out(self, owner: Owner) -> None:
         """A process was not looked at, since too many of its owner wait. A later walk finds it."""

@@ -18,7 +18,7 @@ from exporter.kernel.apis import API_LABEL
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import FileStamp, RealFile
 from exporter.kernel.operations import wanted_symbols
-from exporter.kernel.probes import Attachment
+from exporter.kernel.probes import Attachment, NoDescriptors
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,10 @@ class FileProber:
             return self._left_alone(found, lease)
         try:
             attachment = probes.attach(self._kernel, api, found.fd, offsets)
+        except NoDescriptors as error:
+            log.warning("cannot probe %s: %s", path, error.one_line())
+            self.failures[API_LABEL[api], "descriptors"] += 1
+            return self._left_alone(found, lease)
         except KernelRefused as error:
             self.count_failure(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
             return self._left_alone(found, lease)

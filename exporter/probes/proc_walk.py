@@ -62,7 +62,9 @@ class ProcWalk:
             except NoAnswer:
                 alone, found = alone + some, []
             not_read.update(map(self._owner_of, alone))
-            unreadable += sum(isinstance(mapped, NotPossibleHere) for _, mapped, _ in found)
+            denied = [tgid for tgid, mapped, _ in found if isinstance(mapped, NotPossibleHere)]
+            not_read.update(map(self._owner_of, denied))
+            unreadable += len(denied)
             yield from map(Walked, alone)
             yield from (self._walked(tgid, mapped, seconds, reader) for tgid, mapped, seconds in found)
             yield Walked(0)
@@ -88,8 +90,8 @@ class ProcWalk:
         if unreadable and unreadable != self._discovery.unreadable_processes:
             log.log(
                 logging.WARNING if 2 * unreadable > processes else logging.INFO,
-                "cannot read /proc of %d of %d processes (permission denied): not traced; reading others' takes"
-                " CAP_SYS_PTRACE, and a security module may forbid it",
+                "cannot read the mappings of %d of %d processes: not traced; reading those of others takes CAP_SYS_PTRACE, a"
+                " security module may forbid it, and a process may have too many",
                 unreadable,
                 processes,
             )

@@ -14,7 +14,7 @@ from exporter.errors import ExporterError, NoAnswer
 from exporter.host.libraries import LibraryKind, MappedLibrary
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
-from exporter.host.unnamed_libraries import has_driver
+from exporter.host.unnamed_libraries import Examined, has_driver
 from exporter.text.printable import printable_bytes
 
 log = logging.getLogger(__name__)
@@ -29,19 +29,22 @@ _NONE: Final = -1  # whatever reader it is
 
 
 class UnnamedSearch:
-    """count_unanswered: a search was given up, since a file did not answer."""
+    """count_unanswered: a search was given up, since a file did not answer. count_left_out: a process maps too many files."""
 
     def __init__(
         self,
         processes: Processes,
         count_unanswered: Callable[[NoAnswer], None],
+        count_left_out: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._processes = processes
         self._count_unanswered = count_unanswered
+        self._count_left_out = count_left_out
         self._clock = clock
         self._again: dict[int, tuple[float, int]] = {}  # of a process: when, unless its reader is another one by then
         self._without_runtime: set[bytes] = set()
+        self._with_too_many: set[int] = set()
 
     def steps(self, tgid: int, mapped: Sequence[MappedLibrary], reader: TenantReader) -> Iterator[list[MappedLibrary]]:
         """What is found in a process in each step; nothing if it was searched a moment ago, or does not use CUDA."""
@@ -50,17 +53,19 @@ class UnnamedSearch:
             return
         self._note(tgid, AGAIN_SECONDS, reader.tgid)
         try:
-            is_complete = False
-            while not is_complete:
-                found, is_complete = reader.unnamed(tgid)
-                yield found
+            examined = Examined([], is_complete=False)
+            while not examined.is_complete:
+                examined = reader.unnamed(tgid)
+                yield examined.libraries
         except NoAnswer as error:
             self._note(tgid, AFTER_NO_ANSWER_SECONDS, _NONE)
             self._count_unanswered(NoAnswer(f"files of process {tgid}: {error}"))
             return
         except ExporterError:
             return
-        self._report_runtime(tgid, [*mapped, *found])
+        if examined.left_out:
+            self._report_too_many(tgid, examined.left_out)
+        self._report_runtime(tgid, [*mapped, *examined.libraries])
 
     def _note(self, tgid: int, seconds: float, of_reader: int) -> None:
         now = self._clock()
@@ -68,6 +73,14 @@ class UnnamedSearch:
             self._again = {one: (at, reader) for one, (at, reader) in self._again.items() if at > now}
         if len(self._again) < PROCESSES_MAX:
             self._again[tgid] = (now + seconds, of_reader)
+
+    def _report_too_many(self, tgid: int, left_out: int) -> None:
+        """Once for each process."""
+        if len(self._with_too_many) >= PROCESSES_MAX:
+            self._with_too_many = set(filter(self._processes.is_alive, self._with_too_many))
+        if tgid not in self._with_too_many:
+            self._with_too_many.add(tgid)
+            self._count_left_out(f"process {tgid} maps so many files that {left_out} of them are not examined")
 
     def _report_runtime(self, tgid: int, found: Collection[MappedLibrary]) -> None:
         """Say once of each program that it may have a runtime that cannot be seen."""

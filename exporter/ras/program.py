@@ -26,7 +26,7 @@ _MEMORY_BYTES_MAX: Final = 768 << 20
 _DESCRIPTORS_MAX: Final = 32
 
 
-def answer(proc: str, request: Any) -> tuple[Any, Sequence[int]]:
+def answer(proc: str, request: Any, _descriptors: Sequence[int]) -> tuple[Any, Sequence[int]]:
     """request: see request_of(). A result and its lines. Afterwards this process has no capabilities."""
     address, port, is_ipv6, inside, job = request
     make = partial(socket.socket, socket.AF_INET6 if is_ipv6 else socket.AF_INET)

@@ -38,7 +38,7 @@ MAX_TICKS = 6_000
 _MAX_TICK_BYTES = 4 << 20  # decompressed; the ring keeps no larger ones (ring.MAX_WHOLE_BYTES)
 _MAX_HEAD_BYTES = 8 << 20
 _MAX_PROCESSES = 8192  # max_entries of the map `processes`
-_MAX_EVENTS = 4096
+MAX_EVENTS = 4096
 _MODE = 0o640
 _FIRST_LINE = re.compile(rb"gpu-stall-exporter capsule (\d{1,6}) sha256=([0-9a-f]{64}) bytes=(\d{1,12})\n")
 _LENGTH = struct.Struct("<I")
@@ -170,7 +170,7 @@ def _parsed(rest: bytes, path: Path) -> Recording:
         node=untrusted.text(of("node")),
         taken_at=_moment_of(of("taken_at")),
         processes={_number_of(number): _process_of(one) for number, one in processes.items()},
-        events=tuple(map(ChainEvent.from_document, untrusted.sequence(of("reports"), _MAX_EVENTS))),
+        events=tuple(map(ChainEvent.from_document, untrusted.sequence(of("reports"), MAX_EVENTS))),
         compressed_ticks=tuple(_split(ticks)),
     )
 

@@ -18,7 +18,7 @@ from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Moment
 from exporter.files import trust
-from exporter.recording.file import SUFFIX, RecordedProcess, Recording, write
+from exporter.recording.file import MAX_EVENTS, SUFFIX, RecordedProcess, Recording, write
 from exporter.recording.ring import RowRing
 from exporter.units import NANOSECONDS
 
@@ -26,13 +26,14 @@ log = logging.getLogger(__name__)
 
 AFTER_SECONDS = 15
 """After the opening: the verdict is stable by then, and three quarters of the minute are from before the opening."""
+STOP_SECONDS = 2.0
 MAX_FILES = 50
 MAX_BYTES = 64 << 20
 _DIRECTORY_MODE = 0o750
 
 
 class RecordingWriter:
-    """ring: the rows in memory. processes: the living processes, by number; called from tick().
+    """ring: the rows in memory. processes: the living processes, by number; called from tick(). dropped_events: without room.
 
     on_chain_event() and tick() are called from one thread; files are written in another one, one at a time.
     """
@@ -43,6 +44,7 @@ class RecordingWriter:
         self._directory = directory
         self._node = node
         self.ring = ring
+        self.dropped_events = 0
         self._processes = processes
         self._events: list[ChainEvent] = []  # of the next recording
         self._due_ns = 0
@@ -52,10 +54,13 @@ class RecordingWriter:
     def on_chain_event(self, event: ChainEvent) -> None:
         """An opening starts a recording; later events until it is written are added to it, those of other chains as well.
 
-        A lasting change is reported when the rows of its onset are gone.
+        A lasting change is reported when the rows of its onset are gone. While a disk does not respond, MAX_EVENTS are kept.
         """
         if (event.change is Change.OPENED and event.cause is not Cause.CHANGED) or self._events:
-            self._events.append(event)
+            if len(self._events) < MAX_EVENTS:
+                self._events.append(event)
+            else:
+                self.dropped_events += 1
 
     def tick(self, now: Moment) -> None:
         """Called when all maps of a tick have been read."""
@@ -71,13 +76,15 @@ class RecordingWriter:
         return Recording(__version__, self._node, now, self._processes(), events, tuple(self.ring.ticks()))
 
     def close(self, now: Moment) -> None:
-        """Writes the recording that is due."""
+        """Writes the recording that is due. Gives up after STOP_SECONDS, for a disk that does not respond."""
         if self._writing is not None:
-            self._writing.join()
+            self._writing.join(STOP_SECONDS)
+            if self._writing.is_alive():
+                return
         if self._events:
             self._start_writing(now)
         if self._writing is not None:
-            self._writing.join()
+            self._writing.join(STOP_SECONDS)
 
     def _start_writing(self, now: Moment) -> None:
         events, self._events, self._due_ns = tuple(self._events), [], 0

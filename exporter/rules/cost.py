@@ -73,7 +73,7 @@ class Rate:
 def read(path: Path) -> tuple[Rate, ...]:
     """Prices in the order of the file. Raises BadInput with the line."""
     try:
-        text = content.read(path, _FILE_BYTES_MAX, follow_links=True).decode()
+        text = content.read(path, _FILE_BYTES_MAX, follow_links=True).decode("utf-8-sig")
         found = tomllib.loads(text)
     except OSError as error:
         raise BadInput(

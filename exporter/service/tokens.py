@@ -105,7 +105,7 @@ def _read(path: Path) -> bytes:
 
 def _parsed(path: Path, raw: bytes) -> Tokens:
     try:
-        document = tomllib.loads(raw.decode())
+        document = tomllib.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"--web.token-file: {path} is not TOML: {error}") from None
     if not document:

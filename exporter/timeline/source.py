@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from exporter.files.budget import ReadBudget
+from exporter.history.as_of import known_now, known_then
 from exporter.history.reader import opened
 from exporter.history.recorded_chains import RecordedChain, recorded_chains
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
@@ -46,11 +46,9 @@ def stored(
     now_unix_ns = time.time_ns() if at_unix_ns is None else at_unix_ns
     since_unix_ns = max(now_unix_ns - int(since_seconds * NANOSECONDS), 0)
     with opened(path, effort=_EFFORT, scope=scope) as history:
-        runs, events, windows = history.runs(), history.events(since_unix_ns), history.windows(since_unix_ns)
-        if at_unix_ns is not None:
-            runs = [run.as_of(at_unix_ns) for run in runs if run.began_unix_ns <= at_unix_ns]
-            events = [one for one in events if one.event.at_unix_ns <= at_unix_ns]
-            windows = takewhile(lambda one: one.ended_unix_ns <= at_unix_ns, windows)
+        runs, events, windows, _ = (known_now if at_unix_ns is None else known_then)(
+            history, since_unix_ns, now_unix_ns
+        )
         live = {run.id for run in runs[-1:] if run.is_live(now_unix_ns)}
         chains = recorded_chains(events, {run.id: run for run in runs}, next(iter(live), None), now_unix_ns)
         yield TimelineSource(

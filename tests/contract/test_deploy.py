@@ -22,7 +22,7 @@ from exporter import __version__
 from exporter.commands import serve
 from exporter.config import SETTINGS
 from exporter.history import file_guard
-from exporter.host.privileges import NEEDS
+from exporter.host.privileges import NEEDS, PLACING
 from tests.image.__main__ import BASE, CAPABILITIES, HISTORY_GROUP
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -73,10 +73,13 @@ class TestRights:
         assert context["readOnlyRootFilesystem"]
 
     def test_the_chart_asks_for_the_same(self) -> None:
-        """Neither can be changed by a value."""
+        """And for one more with a value that is off."""
         (added,) = re.findall(r"add: \[(.*)\]", TEMPLATE)
+        always, _, others = added.partition("{{ if .Values.security.singleProbes }}, ")
 
-        assert set(added.split(", ")) == NEEDED
+        assert set(always.split(", ")) == NEEDED
+        assert others == f"{PLACING.name}{{{{ end }}}}"
+        assert VALUES["security"]["singleProbes"] is False
         assert "privileged: false" in TEMPLATE
 
     def test_compose_asks_for_the_same(self) -> None:
@@ -111,10 +114,21 @@ class TestRights:
 
     @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.relative_to(DEPLOY).as_posix())
     def test_nothing_is_ever_privileged(self, path: Path) -> None:
-        """Nor does it get SYS_ADMIN."""
-        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"privileged: *[\"']?true|--privileged", path.read_text(encoding="utf-8"))
 
-        assert not re.search(r"privileged: *[\"']?true|--privileged|SYS_ADMIN", text)
+    def test_what_old_kernels_take_is_added_by_a_component(self) -> None:
+        """To the end of the list of the base."""
+        component = yaml.safe_load(
+            (KUSTOMIZE / "components/single-probes/kustomization.yaml").read_text(encoding="utf-8")
+        )
+        (patch,) = component["patches"]
+        (change,) = yaml.safe_load(patch["patch"])
+
+        assert change == {
+            "op": "add",
+            "path": "/spec/template/spec/containers/0/securityContext/capabilities/add/-",
+            "value": PLACING.name,
+        }
 
 
 class TestServe:

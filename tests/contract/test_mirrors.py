@@ -39,6 +39,7 @@ TESTED_ELSEWHERE = {
     "kernel/libbpf_library.py": "tests/kernel/test_loading.py",
     "kernel/mapping_watch.py": "tests/kernel/test_mapping_watch.py",
     "kernel/recorded_events.py": "tests/kernel/test_recorded.py",
+    "kernel/uprobe_events.py": "tests/end_to_end/test_single_probes.py",
     "kernel/recorded_ring.py": "tests/kernel/test_recorded.py",
     "output/otlp/json_records.py": "tests/contract/test_otlp_records.py",
     "output/otlp/protobuf_body.py": "tests/contract/test_otlp_bodies.py",

@@ -32,6 +32,11 @@ FIRST_INDEX = (units.UNIT_EXPONENT << units.SCALE) - 1
 
 # The namespace that the semantic conventions give for a service.instance.id of version 5.
 _INSTANCE_NAMESPACE = uuid.UUID("4d63009a-8d0f-11ee-aad7-4c796ed8e320")
+_OF_ONE_POD = re.compile(
+    r"(k8s\.(pod|namespace|container|deployment|replicaset|replicationcontroller|statefulset|daemonset|job|cronjob)"
+    r"|container|process|openshift\.deploymentconfig|docker|faas)\."
+)
+"""Attributes that describe one process, its container or its pod. The downward API gives the exporter those of its own."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -56,7 +61,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of all metrics and chains. attributes: of --otlp.resource-attributes, for every resource."""
+    """The origin of all metrics and chains. attributes: of --otlp.resource-attributes.
+
+    Those about a pod are for the exporter's own resource; the others, such as the cluster, for every resource.
+    """
 
     node: str
     service_name: str
@@ -74,7 +82,8 @@ class Origin:
                 "gpustall.rank": identity.rank,
             }
             own |= {key: value for key, value in conventional.items() if value}
-        return {encodable(key): encodable(value) for key, value in (dict(self.attributes) | own).items()}
+        given = {key: value for key, value in self.attributes if identity is None or not _OF_ONE_POD.match(key)}
+        return {encodable(key): encodable(value) for key, value in (given | own).items()}
 
     def _instance_id(self, identity: Identity | None) -> str:
         """Always the same for the same labels; no label holds the separator, which is not printable."""

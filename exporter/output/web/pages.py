@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from exporter import __version__, catalog
 from exporter.errors import ExporterError
 from exporter.model import Snapshot
-from exporter.output import text
+from exporter.output import protobuf, text
 from exporter.output.negotiation import Format, accepts_gzip, choose_format
 from exporter.output.own_exposition import OwnExposition
 from exporter.output.web.call_sites import NAME, NO_READING, CallSitesReading
@@ -106,8 +106,6 @@ class Pages:
         if self._with_exporter_metrics:
             yield self._own_exposition.render(fmt)
         if fmt is Format.PROTOBUF:
-            from exporter.output import protobuf  # noqa: PLC0415 - 1 MiB, for clients of protobuf only
-
             yield from protobuf.render(snapshot)
             return
         for piece in text.render(snapshot, fmt):

@@ -12,6 +12,7 @@ from exporter.explain.comparison_text import comparison_document, comparison_lin
 from exporter.explain.explanation import Explanation
 from exporter.explain.stored import explain_stored
 from exporter.explain.text import summary
+from exporter.history.as_of import known_now
 from exporter.history.reader import opened
 from exporter.history.run import RecordedEvent
 from exporter.serve.tools import chain_facts
@@ -76,7 +77,7 @@ EXPLAIN: Final = Tool(
 
 def _episode(call: ToolCall) -> ToolAnswer:
     with opened(call.history, scope=call.scope) as history:
-        events = _events_of(history.events(call.since_unix_ns()), call.text("chain_id"))
+        events = _events_of(known_now(history, call.since_unix_ns(), time.time_ns()).events, call.text("chain_id"))
     found = _explained_around(call, events)
     flat = [one for chain in found.chains for one in (chain, *chain.waiting)]
     chain = next(one for one in flat if one.event.chain_id == events[-1].event.chain_id)

@@ -64,7 +64,7 @@ class TestDisable:
         bench.probing.disable()
 
         assert [bench.probing.remove_if_disabled() for _ in range(2)] == [True, False]
-        assert bench.libbpf.uprobes == {}
+        assert bench.libbpf.uprobes == []
         (record,) = caplog.records
         assert record.getMessage().startswith("all probes removed from 1 library files in ")
 

@@ -36,6 +36,11 @@ def refused(*argv: str, **environment: str) -> str:
     return raised.value.one_line()
 
 
+def unusable(*argv: str, **environment: str) -> str:
+    """The message about a variable of OpenTelemetry that is not used."""
+    return loaded(*argv, **environment).otlp.unusable
+
+
 def toml(folder: Path, text: str) -> str:
     """The flag that names a file with this text."""
     (folder / "exporter.toml").write_text(text, encoding="utf-8")

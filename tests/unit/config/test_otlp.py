@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exporter.config.otlp import Receiver, Target
-from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, loaded, receiver, refused
+from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, loaded, receiver, refused, unusable
 
 
 class TestWhetherToPush:
@@ -193,7 +193,7 @@ class TestEndpoint:
     @pytest.mark.parametrize("where", ["flag", BASE, METRICS])
     def test_password_is_refused_and_not_repeated(self, url: str, where: str) -> None:
         """It would be in every log line."""
-        found = refused(f"--otlp.endpoint={url}") if where == "flag" else refused(**{where: url})
+        found = refused(f"--otlp.endpoint={url}") if where == "flag" else unusable(**{where: url})
 
         assert found.startswith("--otlp.endpoint: " if where == "flag" else f"environment variable {where}: ")
         assert SECRET not in found
@@ -297,16 +297,33 @@ class TestVariables:
             (BASE, "localhost:4318"),
         ],
     )
-    def test_invalid_variable_is_named(self, variable: str, text: str) -> None:
-        assert refused(**{BASE: LOCAL, variable: text}).startswith(
-            f"environment variable {variable}: invalid value {text!r}: "
+    def test_variable_that_cannot_be_used_is_named_and_nothing_is_pushed(self, variable: str, text: str) -> None:
+        """It is set for every program of the machine, and this one may only be scraped."""
+        found = loaded(**{BASE: LOCAL, variable: text}).otlp
+
+        assert found.receivers == ()
+        assert found.unusable.startswith(f"environment variable {variable}: invalid value {text!r}: ")
+
+    def test_receiver_of_a_flag_stays_without_the_variables(self) -> None:
+        """All of them: a part might be meant for another receiver."""
+        variables = {"OTEL_EXPORTER_OTLP_TIMEOUT": "10s", "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={SECRET}"}
+        found = loaded(f"--otlp.endpoint={LOCAL}", **variables).otlp
+
+        assert [(one.url, one.headers, one.timeout_seconds) for one in found.receivers] == [
+            (f"{LOCAL}/v1/metrics", (), 10.0)
+        ]
+        assert found.unusable.startswith("environment variable OTEL_EXPORTER_OTLP_TIMEOUT: ")
+
+    def test_value_that_may_hold_a_secret_is_not_repeated(self) -> None:
+        assert unusable(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": SECRET}) == (
+            "environment variable OTEL_EXPORTER_OTLP_HEADERS: header 1 has no `=`; want name=value"
         )
 
     @pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"])
     @pytest.mark.parametrize("text", ["grpc", "gRPC"])
-    def test_grpc_is_refused_with_the_alternatives(self, name: str, text: str) -> None:
+    def test_grpc_is_named_with_the_alternatives(self, name: str, text: str) -> None:
         """gRPC is the default of many programs, on another port."""
-        assert refused(**{BASE: LOCAL, name: text}) == (
+        assert unusable(**{BASE: LOCAL, name: text}) == (
             f"environment variable {name}: invalid value {text!r}: gRPC is not supported;"
             " want http/protobuf or http/json, usually on port 4318"
         )
@@ -369,7 +386,7 @@ class TestResource:
     @pytest.mark.parametrize("text", ["team", "=a", "a=1,b", "a=%0a", "a=\udcff", "a%00=1"])
     def test_other_texts_than_pairs_are_refused(self, text: str) -> None:
         """The error repeats the text: it is not secret."""
-        found = refused(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text})
+        found = unusable(**{BASE: LOCAL, "OTEL_RESOURCE_ATTRIBUTES": text})
 
         assert found.startswith(
             f"environment variable OTEL_RESOURCE_ATTRIBUTES: invalid value {text!r}: want comma-separated key=value"
@@ -381,4 +398,4 @@ class TestInterval:
         """Pushes at shorter intervals would repeat a snapshot."""
         assert receiver(f"--otlp.endpoint={LOCAL}", "--otlp.interval=200ms").interval_seconds == 0.2
         assert "'199ms': want at least 200 milliseconds" in refused(f"--otlp.endpoint={LOCAL}", "--otlp.interval=199ms")
-        assert "'199': want at least" in refused(**{BASE: LOCAL, "OTEL_METRIC_EXPORT_INTERVAL": "199"})
+        assert "'199': want at least" in unusable(**{BASE: LOCAL, "OTEL_METRIC_EXPORT_INTERVAL": "199"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.config.command_line import BASE, LOCAL, SECRET, headers_file, receiver, refused
+from tests.unit.config.command_line import BASE, LOCAL, SECRET, headers_file, receiver, refused, unusable
 
 
 class TestHeaders:
@@ -63,7 +63,7 @@ class TestHeaders:
         ],
     )
     def test_invalid_header_of_the_variable_is_numbered_and_not_repeated(self, wrong: str, why: str) -> None:
-        found = refused(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": f"a=b,{wrong}"})
+        found = unusable(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_HEADERS": f"a=b,{wrong}"})
 
         assert found.startswith("environment variable OTEL_EXPORTER_OTLP_HEADERS: ")
         assert "header 2" in found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config.otlp import Receiver, Target
-from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, headers_file, receiver, refused, toml
+from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, headers_file, receiver, toml, unusable
 
 LOGS, TRACES = "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 
@@ -121,7 +121,7 @@ class TestSettings:
         assert (logs_of(found).timeout_seconds, logs_of(found).headers) == (3.0, (("api-key", SECRET),))
 
     def test_invalid_variable_is_named(self) -> None:
-        said = refused(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"})
+        said = unusable(**{BASE: LOCAL, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"})
 
         assert said.startswith(
             "environment variable OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: invalid value 'grpc': gRPC is not supported"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,26 @@ class TestEvents:
         file.release()
 
         assert found == ["1", "2", "2", "3"]
+
+
+class TestWithoutTemporaryFolder:
+    """No folder for temporary files can be written."""
+
+    @pytest.fixture(autouse=True)
+    def _nowhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
+
+    def test_history_is_read_where_it_lies(self, path: Path) -> None:
+        with opened(path) as history:
+            assert len(history.events(NOON)) == 3
+
+    def test_copy_that_cannot_be_made_is_one_line(self, path: Path) -> None:
+        """It is needed where another user may replace the file."""
+        path.parent.chmod(0o777)
+
+        assert error_of(path) == (
+            "no folder for temporary files: No such file or directory; set TMPDIR to a folder that can be written"
+        )
 
 
 class TestErrors:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from exporter.host import unnamed_libraries
 from exporter.host.libraries import LibraryKind
 from exporter.host.processes import Processes
-from exporter.host.unnamed_libraries import DEFINED, REMEMBERED_SECONDS, UnnamedLibraries
+from exporter.host.unnamed_libraries import DEFINED, REMEMBERED_SECONDS, Examined, UnnamedLibraries
 from tests.unit.host.elf_image import Image, Sym
 from tests.unit.host.process_tree import mapping_files
 
@@ -40,10 +42,10 @@ class Clock:
 def examined(proc: Path, files: dict[str, bytes]) -> list[tuple[LibraryKind, str]]:
     """Kind and path of all that is found in a process with these files."""
     unnamed = UnnamedLibraries(mapping_files(proc, 7, files), Clock())
-    found, is_complete = unnamed.examine(7)
-    assert is_complete
-    assert unnamed.libraries(7)[1:] == found
-    return [(one.kind, one.mapping.shown_path) for one in found]
+    found = unnamed.examine(7)
+    assert (found.is_complete, found.left_out) == (True, 0)
+    assert unnamed.libraries(7)[1:] == found.libraries
+    return [(one.kind, one.mapping.shown_path) for one in found.libraries]
 
 
 class TestFound:
@@ -76,7 +78,7 @@ class TestFound:
             mapping_files(tmp_path, 7, {DRIVER: PLAIN, "/opt/libcudart.so.12": RUNTIME}), Clock()
         )
 
-        assert unnamed.examine(7) == ([], True)
+        assert unnamed.examine(7) == Examined([])
         assert [one.kind for one in unnamed.libraries(7)] == [LibraryKind.DRIVER, LibraryKind.RUNTIME]
 
     def test_file_that_cannot_be_read_is_left_out(self, tmp_path: Path) -> None:
@@ -103,17 +105,17 @@ class TestCost:
         clock.now = REMEMBERED_SECONDS
         third = unnamed.examine(7)
 
-        assert (len(first[0]), len(second[0]), len(third[0])) == (1, 1, 0)
+        assert [len(found.libraries) for found in (first, second, third)] == [1, 1, 0]
 
     def test_some_files_at_a_time(self, tmp_path: Path) -> None:
         """Each reading of the clock takes 6 ms of 10: after one file the rest waits, and each time one is read."""
         files = {DRIVER: PLAIN} | {f"/opt/lib{number}.so": RUNTIME for number in range(3)}
         unnamed = UnnamedLibraries(mapping_files(tmp_path, 7, files), Clock(0.006))
         steps = []
-        while not steps or not steps[-1][1]:
+        while not steps or not steps[-1].is_complete:
             steps.append(unnamed.examine(7))
 
-        assert [len(found) for found, _ in steps] == [1, 2, 3]
+        assert [len(found.libraries) for found in steps] == [1, 2, 3]
 
     def test_all_libraries_are_found_at_once_by_who_may_wait(self, tmp_path: Path) -> None:
         files = {DRIVER: PLAIN} | {f"/opt/lib{number}.so": RUNTIME for number in range(3)}
@@ -127,4 +129,59 @@ class TestCost:
         maps = tmp_path / "7/maps"
         maps.write_text(maps.read_text().replace("200000-220000", "200000-201000"))
 
-        assert UnnamedLibraries(processes, Clock()).examine(7) == ([], True)
+        assert UnnamedLibraries(processes, Clock()).examine(7) == Examined([])
+
+
+class TestManyFiles:
+    """More than are examined: two here."""
+
+    @pytest.fixture(autouse=True)
+    def _two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(unnamed_libraries, "FILES_MAX", 2)
+
+    @pytest.fixture
+    def maps(self, tmp_path: Path) -> Callable[..., Processes]:
+        """Has the process map the driver and these of its files: what is mapped last comes first."""
+        contents = {"a.so": PLAIN, "b.so": PLAIN, "c.so": PLAIN, "libext.so": RUNTIME}
+        processes = mapping_files(tmp_path, 7, {DRIVER: PLAIN} | {f"/opt/{name}": contents[name] for name in contents})
+        maps = tmp_path / "7/maps"
+        lines = {line.rpartition("/")[2]: line for line in maps.read_text().splitlines(keepends=True)}
+
+        def only(*names: str) -> Processes:
+            maps.write_text("".join(lines[f"{name}\n"] for name in ("libcuda.so.1", *names)))
+            return processes
+
+        return only
+
+    def test_library_that_is_known_is_found_behind_any_number_of_files(self, maps: Callable[..., Processes]) -> None:
+        """They were mapped after it. Otherwise it would read as unmapped, and lose its probes."""
+        unnamed = UnnamedLibraries(maps("libext.so"), Clock())
+        first = unnamed.examine(7)
+        maps("a.so", "b.so", "c.so", "libext.so")
+        second = unnamed.examine(7)
+
+        assert (len(first.libraries), first.left_out) == (1, 0)
+        assert (len(second.libraries), second.left_out) == (1, 2)
+        assert len(unnamed.libraries(7)) == 2
+
+    def test_it_is_examined_first_when_files_are_examined_again(self, maps: Callable[..., Processes]) -> None:
+        """Twice: what was known is remembered for one more time only."""
+        clock = Clock()
+        unnamed = UnnamedLibraries(maps("libext.so"), clock)
+        unnamed.examine(7)
+        maps("a.so", "b.so", "c.so", "libext.so")
+        found = []
+        for _ in range(3):
+            clock.now += REMEMBERED_SECONDS
+            found.append(len(unnamed.examine(7).libraries))
+
+        assert found == [1, 1, 1]
+
+    def test_files_without_room_to_be_remembered_are_left_out(
+        self, maps: Callable[..., Processes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those of all processes."""
+        monkeypatch.setattr(unnamed_libraries, "REMEMBERED_MAX", 1)
+        found = UnnamedLibraries(maps("a.so", "libext.so"), Clock()).examine(7)
+
+        assert (found.libraries, found.left_out) == ([], 1)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import KernelRefused
+from exporter.kernel import perf_events
 from exporter.kernel.perf_events import PerCpu, cpu_numbers, online_cpus
 
 
@@ -149,3 +150,16 @@ class TestPerCpu:
         found.close()
 
         assert (sorted(machine.closed), found.opened()) == ([0, 1], [])
+
+
+class TestParanoid:
+    @pytest.mark.parametrize(("value", "is_so"), [("-1", False), ("2", False), ("3", True), ("4", True), ("x", False)])
+    def test_values_above_2_take_cap_sys_admin(self, tmp_path: Path, value: str, is_so: bool) -> None:
+        """Those of Debian's and Ubuntu's kernels."""
+        setting = tmp_path / "perf_event_paranoid"
+        setting.write_text(f"{value}\n")
+
+        assert perf_events.is_paranoid(setting) is is_so
+
+    def test_kernel_without_the_setting_takes_none(self, tmp_path: Path) -> None:
+        assert not perf_events.is_paranoid(tmp_path / "none")

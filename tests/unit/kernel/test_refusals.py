@@ -40,6 +40,16 @@ class TestRemedy:
 
         assert remedy.startswith("its capabilities suffice" if counts else "capabilities of a user namespace do not")
 
+    @pytest.mark.parametrize(("capabilities", "counts"), [(BPF_AND_PERFMON, True), (f"{1 << 21:016x}", False)])
+    def test_what_only_cap_sys_admin_may_do_has_a_remedy_of_its_own(
+        self, tmp_path: Path, capabilities: str, counts: bool
+    ) -> None:
+        """With it, something else refuses the call."""
+        (tmp_path / "status").write_text(f"CapEff:\t{capabilities}\nSeccomp:\t0\n")
+        remedy = remedy_for("bpf(2)", errno.EACCES, without_sys_admin="add it", status=tmp_path / "status", mode="none")
+
+        assert (remedy == "add it") is counts
+
     def test_seccomp_filter_of_the_process_is_named(self, tmp_path: Path) -> None:
         remedy = self.remedy(tmp_path, ROOT, errno.EPERM, seccomp="2")
 

@@ -305,7 +305,7 @@ class TestDetaching:
         unmap(node.proc, 7)
 
         assert node.walk(2) == []
-        assert node.libbpf.uprobes == {}
+        assert node.libbpf.uprobes == []
 
     def test_noted_use_counts_as_mapped(self, node: Node) -> None:
         """The process may have ended before the walk met it."""
@@ -323,7 +323,7 @@ class TestDetaching:
         node.walk()
         node.discovery.close()
 
-        assert (node.libbpf.uprobes, list(node.discovery.probed())) == ({}, [])
+        assert (node.libbpf.uprobes, list(node.discovery.probed())) == ([], [])
 
 
 class TestDisable:

@@ -67,7 +67,7 @@ class TestProbe:
         files = prober(libbpf)
         probed = files.probe(opened(NOTHING_TO_PROBE), None)
 
-        assert (probed.attachment, probed.likeness, libbpf.uprobes) == (None, None, {})
+        assert (probed.attachment, probed.likeness, libbpf.uprobes) == (None, None, [])
         assert files.failures == {("runtime", "no_symbols"): 1}
 
     def test_refusal_of_the_kernel_is_counted(self, opened: Opened) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.processes import Processes
+from exporter.host.processes import MAPS_BYTES_MAX, Processes
 from exporter.host.reader import TenantReader
 from exporter.kernel.abi import Api
 from exporter.probes.discovery import Discovery
@@ -88,6 +88,15 @@ class TestUse:
             node.found()
 
         assert len(node.discovery.probed()) == 1
+
+    def test_file_of_a_process_with_more_mappings_than_are_read_stays(self, node: Node, tmp_path: Path) -> None:
+        """The file may be among the others."""
+        (tmp_path / "7/maps").write_bytes(b"\n" * MAPS_BYTES_MAX)
+        for _ in range(3):
+            node.found()
+
+        assert len(node.discovery.probed()) == 1
+        assert node.discovery.unreadable_processes == 1
 
     def test_file_that_is_not_mapped_any_more_is_detached(self, node: Node, tmp_path: Path) -> None:
         (tmp_path / "7/maps").write_text("")

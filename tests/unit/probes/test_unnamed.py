@@ -13,6 +13,7 @@ from exporter.errors import NoAnswer, ProcessGone
 from exporter.host.libraries import LibraryKind, MappedLibrary
 from exporter.host.mappings import Mapping
 from exporter.host.reader import TenantReader
+from exporter.host.unnamed_libraries import Examined
 from exporter.probes.unnamed import AFTER_NO_ANSWER_SECONDS, AGAIN_SECONDS, UnnamedSearch
 from tests.unit.host.process_tree import process
 
@@ -28,12 +29,12 @@ DRIVER, RUNTIME = library(LibraryKind.DRIVER), library(LibraryKind.RUNTIME)
 class FakeReader:
     """Answers of a reader, one after another; the last one stays."""
 
-    def __init__(self, *answers: tuple[list[MappedLibrary], bool] | Exception) -> None:
+    def __init__(self, *answers: Examined | Exception) -> None:
         self.tgid = 100
         self.asked = 0
         self._answers = list(answers)
 
-    def unnamed(self, tgid: int) -> tuple[list[MappedLibrary], bool]:
+    def unnamed(self, tgid: int) -> Examined:
         """See TenantReader."""
         self.asked += 1
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -45,13 +46,14 @@ class FakeReader:
 class Bench:
     """Process 7 runs /opt/train."""
 
-    def __init__(self, proc: Path, *answers: tuple[list[MappedLibrary], bool] | Exception) -> None:
+    def __init__(self, proc: Path, *answers: Examined | Exception) -> None:
         processes = process(proc, 7)
         (proc / "7/exe").symlink_to("/opt/train")
         self.now = 0.0
         self.reader = FakeReader(*answers)
         self.unanswered: list[NoAnswer] = []
-        self.search = UnnamedSearch(processes, self.unanswered.append, lambda: self.now)
+        self.left_out: list[str] = []
+        self.search = UnnamedSearch(processes, self.unanswered.append, self.left_out.append, lambda: self.now)
 
     def steps(self, mapped: Sequence[MappedLibrary] = (DRIVER,)) -> list[list[MappedLibrary]]:
         """What is found in each step."""
@@ -62,18 +64,18 @@ class TestSteps:
     """Searches of one process."""
 
     def test_search_goes_on_until_all_files_are_examined(self, tmp_path: Path) -> None:
-        bench = Bench(tmp_path, ([], False), ([RUNTIME], True))
+        bench = Bench(tmp_path, Examined([], is_complete=False), Examined([RUNTIME]))
 
         assert bench.steps() == [[], [RUNTIME]]
 
     def test_process_without_the_driver_is_not_searched(self, tmp_path: Path) -> None:
-        bench = Bench(tmp_path, ([], True))
+        bench = Bench(tmp_path, Examined([]))
 
         assert (bench.steps([RUNTIME]), bench.reader.asked) == ([], 0)
 
     def test_process_is_searched_again_after_a_while(self, tmp_path: Path) -> None:
         """It may have loaded more."""
-        bench = Bench(tmp_path, ([], True))
+        bench = Bench(tmp_path, Examined([]))
         bench.steps()
         bench.steps()
         asked_at_once = bench.reader.asked
@@ -84,7 +86,7 @@ class TestSteps:
 
     def test_new_reader_searches_at_once(self, tmp_path: Path) -> None:
         """It does not remember what the one before has found."""
-        bench = Bench(tmp_path, ([], True))
+        bench = Bench(tmp_path, Examined([]))
         bench.steps()
         bench.reader.tgid = 101
         bench.steps()
@@ -99,6 +101,14 @@ class TestSteps:
         bench.steps()
 
         assert (len(bench.unanswered), bench.reader.asked) == (1, 1)
+
+    def test_files_that_are_left_out_are_counted_once_for_each_process(self, tmp_path: Path) -> None:
+        bench = Bench(tmp_path, Examined([], left_out=76))
+        bench.steps()
+        bench.now = AGAIN_SECONDS
+        bench.steps()
+
+        assert bench.left_out == ["process 7 maps so many files that 76 of them are not examined"]
 
     def test_process_that_has_ended_is_no_failure(self, tmp_path: Path) -> None:
         bench = Bench(tmp_path, ProcessGone("process 7 ended"))
@@ -124,7 +134,7 @@ class TestWithoutRuntime:
     ) -> None:
         """Once for each program."""
         caplog.set_level(logging.INFO)
-        bench = Bench(tmp_path, (found, True))
+        bench = Bench(tmp_path, Examined(found))
         bench.steps(mapped)
         bench.now = AGAIN_SECONDS
         bench.steps(mapped)

@@ -130,11 +130,25 @@ class TestResources:
 
         assert origin.resource(identity) == ours
 
-    def test_user_may_set_attributes_that_are_unknown_here(self) -> None:
-        """On a machine without Kubernetes' names."""
-        origin = Origin("gpu7", "gpu-stall-exporter", (("k8s.namespace.name", "research"),))
+    @pytest.mark.parametrize(
+        "key",
+        [
+            *("k8s.pod.name", "k8s.pod.uid", "k8s.pod.label.app", "k8s.namespace.name", "k8s.container.name"),
+            *("k8s.daemonset.name", "container.id", "container.image.name", "process.pid"),
+        ],
+    )
+    def test_attributes_of_the_exporter_s_own_pod_are_on_no_job(self, key: str) -> None:
+        """The downward API gives them; a job in no container has none of its own."""
+        origin = Origin("gpu7", "gpu-stall-exporter", ((key, "gpu-stall-exporter-x7k2p"),))
 
-        assert origin.resource(TRAINER)["k8s.namespace.name"] == "research"
+        assert origin.resource(None)[key] == "gpu-stall-exporter-x7k2p"
+        assert key not in origin.resource(Identity(node="gpu7", rank="0"))
+
+    @pytest.mark.parametrize("key", ["k8s.cluster.name", "k8s.node.name", "host.id", "cloud.region", "team"])
+    def test_attributes_of_the_node_are_on_every_resource(self, key: str) -> None:
+        origin = Origin("gpu7", "gpu-stall-exporter", ((key, "a"),))
+
+        assert origin.resource(None)[key] == origin.resource(TRAINER)[key] == "a"
 
     def test_bytes_that_are_no_utf_8_become_question_marks(self) -> None:
         """In keys, in values, in the node's and the service's names."""

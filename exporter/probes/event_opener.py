@@ -1,0 +1,82 @@
+"""Who opens perf events: the exporter, or a process of its own where the kernel takes CAP_SYS_ADMIN for it.
+
+In: the kind of attachment that is wanted, before capabilities are dropped. Out: an EventSource. Partner: event_program.py, which
+has that capability and no other, and does nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Final
+
+from exporter.config.probes import AttachKind
+from exporter.errors import KernelRefused, NoAnswer
+from exporter.host import capabilities, privileges
+from exporter.host.child_process import ChildProcess
+from exporter.kernel import loader, perf_events, uprobe_events
+from exporter.kernel.event_source import OWN_EVENTS, EventSource
+
+MODULE: Final = "exporter.probes.event_program"
+PATIENCE_SECONDS: Final = 60.0
+"""The kernel registers a probe in every process that maps the file, before it returns an event."""
+
+
+class EventOpener:
+    """An EventSource: the client of event_program.py.
+
+    A child that was given up has no successor, because by then this process has no CAP_SYS_ADMIN.
+    """
+
+    def __init__(self, child: ChildProcess) -> None:
+        self._child = child
+
+    def uprobes(self, library_fd: int, offsets: Sequence[int], *, is_return: bool) -> list[int]:
+        return self._opened([list(offsets), is_return], (library_fd,))
+
+    def software(self, event: int, cpu: int, *, period: int = 0, flags: int = 0, watermark: int = 0) -> int:
+        (fd,) = self._opened([event, cpu, period, flags, watermark], ())
+        return fd
+
+    def _opened(self, request: Any, descriptors: Sequence[int]) -> list[int]:
+        try:
+            refusal, events = self._child.ask(request, PATIENCE_SECONDS, descriptors)
+        except NoAnswer as error:
+            raise KernelRefused(f"cannot open perf events: {error}", remedy="restart the exporter") from error
+        if refusal:
+            message, remedy = refusal
+            raise KernelRefused(message, remedy=remedy)
+        return events
+
+
+def prepared(wanted: AttachKind | None, resources: ExitStack, *, with_network_namespaces: bool = False) -> EventSource:
+    """What opens events after privileges.drop(); called before it. wanted: None for the best kind. resources: has the process.
+
+    Raises KernelRefused if nothing can open those of single probes and there is no other kind, and NoAnswer if the process does
+    not start.
+    """
+    if not privileges.are_sufficient():
+        return OWN_EVENTS
+    can_link = loader.links_many(wanted)
+    for opens_one in (_open_software,) if can_link else (uprobe_events.open_one, _open_software):
+        try:
+            privileges.after_drop(opens_one, with_network_namespaces=with_network_namespaces)
+        except KernelRefused:
+            if capabilities.has(privileges.PLACING):
+                return _started(resources)
+            if not can_link:
+                raise
+    return OWN_EVENTS
+
+
+def _open_software() -> None:
+    """Raises KernelRefused."""
+    os.close(perf_events.opened(perf_events.DUMMY, min(perf_events.online_cpus())))
+
+
+def _started(resources: ExitStack) -> EventOpener:
+    child = ChildProcess(MODULE, (), (privileges.PLACING,))
+    resources.callback(child.close)
+    child.start()
+    return EventOpener(child)
