@@ -127,7 +127,8 @@ class Discovery:
         """It is over: detach what is not in use. not_read: owners of processes that were not read."""
         with self._lock:
             if not self._is_frozen:  # what is detached would not come back
-                self._files.detach_unused(self._clock(), not_read)
+                partly_read = map(self._owner_of, self._unnamed.partly_examined())
+                self._files.detach_unused(self._clock(), {*not_read, *partly_read})
 
     def detach_unguarded(self) -> None:
         """Detach files that cannot be leased, if all processes that mapped them have ended. Call it often."""

@@ -107,9 +107,9 @@ class FileProber:
         """Count it, and log the first one of a kind."""
         if not self.failures[library, reason]:
             log.warning(
-                "cannot probe a %s library (%s): %s; further such failures are only counted in"
+                "cannot probe %s (%s): %s; further such failures are only counted in"
                 " gpustall_exporter_attach_failures_total",
-                library,
+                "some library" if library == "any" else f"a {library} library",
                 reason,
                 detail,
             )

@@ -44,7 +44,7 @@ class UnnamedSearch:
         self._clock = clock
         self._again: dict[int, tuple[float, int]] = {}  # of a process: when, unless its reader is another one by then
         self._without_runtime: set[bytes] = set()
-        self._with_too_many: set[int] = set()
+        self._partly_examined: set[int] = set()
 
     def steps(self, tgid: int, mapped: Sequence[MappedLibrary], reader: TenantReader) -> Iterator[list[MappedLibrary]]:
         """What is found in a process in each step; nothing if it was searched a moment ago, or does not use CUDA."""
@@ -63,8 +63,7 @@ class UnnamedSearch:
             return
         except ExporterError:
             return
-        if examined.left_out:
-            self._report_too_many(tgid, examined.left_out)
+        self._note_left_out(tgid, examined.left_out)
         self._report_runtime(tgid, [*mapped, *examined.libraries])
 
     def _note(self, tgid: int, seconds: float, of_reader: int) -> None:
@@ -74,12 +73,17 @@ class UnnamedSearch:
         if len(self._again) < PROCESSES_MAX:
             self._again[tgid] = (now + seconds, of_reader)
 
-    def _report_too_many(self, tgid: int, left_out: int) -> None:
-        """Once for each process."""
-        if len(self._with_too_many) >= PROCESSES_MAX:
-            self._with_too_many = set(filter(self._processes.is_alive, self._with_too_many))
-        if tgid not in self._with_too_many:
-            self._with_too_many.add(tgid)
+    def partly_examined(self) -> set[int]:
+        """Living processes with files that are not examined: a library of theirs that is not found may be mapped all the same."""
+        self._partly_examined = set(filter(self._processes.is_alive, self._partly_examined))
+        return self._partly_examined
+
+    def _note_left_out(self, tgid: int, left_out: int) -> None:
+        """Counted once for each process."""
+        if not left_out:
+            self._partly_examined.discard(tgid)
+        elif tgid not in self._partly_examined:
+            self._partly_examined.add(tgid)
             self._count_left_out(f"process {tgid} maps so many files that {left_out} of them are not examined")
 
     def _report_runtime(self, tgid: int, found: Collection[MappedLibrary]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from exporter.host.unnamed_libraries import CODE_BYTES_MIN
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, trained
 from tests.support.requirements import need_command
@@ -24,6 +27,38 @@ def scene() -> Iterator[Scene]:
     need_command("cc", "gcc")
     with discovering() as found:
         yield found
+
+
+# Maps all files of a folder at SIGUSR2.
+MAPPER = """
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void map_all(int number)
+{
+	DIR *folder = opendir(getenv("MAPPED_FOLDER"));
+	for (struct dirent *one; (one = readdir(folder));) {
+		int fd = openat(dirfd(folder), one->d_name, O_RDONLY);
+		mmap(NULL, 32 << 10, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		close(fd);
+	}
+	closedir(folder);
+}
+__attribute__((constructor)) static void begin(void)
+{
+	signal(SIGUSR2, map_all);
+}
+"""
+
+
+def _mapper(folder: Path) -> Path:
+    """The library that does it."""
+    library = folder / "mapper.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=MAPPER, text=True, check=True)
+    return library
 
 
 class TestOtherName:
@@ -104,6 +139,29 @@ class TestOtherName:
             scene.walk_all()
 
         assert scene.probed(tmp_path) == []
+
+    def test_file_stays_probed_however_many_files_are_mapped_after_it(self, scene: Scene, tmp_path: Path) -> None:
+        """1,100, more than are examined. A reader that is started again does not remember where the runtime is."""
+        many = tmp_path / "many"
+        many.mkdir()
+        for number in range(1_100):
+            (many / f"{number}.so").write_bytes(bytes(CODE_BYTES_MIN))
+        maps_all = {"LD_PRELOAD": str(_mapper(tmp_path)), "MAPPED_FOLDER": str(many)}
+        with held_calls(
+            "cudaEventRecord:23", executable=linked(tmp_path, "libext.so", RUNTIME), environment=maps_all
+        ) as calls:
+            scene.walk_all()
+            maps = Path(f"/proc/{calls.tgids[0]}/maps")
+            os.kill(calls.tgids[0], signal.SIGUSR2)
+            eventually(lambda: maps.read_text().count(f"{many}/") == 1_100, "all are mapped")
+            for _ in range(4):
+                scene.walk_all()
+                scene.reader.end()
+            calls.make()
+
+            assert scene.probed(tmp_path) == ["libext.so"]
+            assert scene.calls(calls.tgids[0]) == recorded(23)
+            assert scene.discovery.failures["any", "unexamined"] == 1
 
     def test_library_that_has_some_of_the_functions_is_none(self, scene: Scene, tmp_path: Path) -> None:
         """An interposer: what it passes on would be counted twice."""

@@ -109,6 +109,15 @@ class TestSteps:
         bench.steps()
 
         assert bench.left_out == ["process 7 maps so many files that 76 of them are not examined"]
+        assert bench.search.partly_examined() == {7}
+
+    def test_process_whose_files_are_all_examined_now_is_no_longer_partly_examined(self, tmp_path: Path) -> None:
+        bench = Bench(tmp_path, Examined([], left_out=76), Examined([]))
+        bench.steps()
+        bench.now = AGAIN_SECONDS
+        bench.steps()
+
+        assert bench.search.partly_examined() == set()
 
     def test_process_that_has_ended_is_no_failure(self, tmp_path: Path) -> None:
         bench = Bench(tmp_path, ProcessGone("process 7 ended"))
