@@ -38,6 +38,7 @@ from exporter.host import heap
 from exporter.host.processes import Processes
 from exporter.kernel.abi import EventKind
 from exporter.kernel.event_source import OWN_EVENTS, EventSource
+from exporter.kernel.hazards import Judgement
 from exporter.kernel.thread_rows import THREADS_ADOPT
 from exporter.pipeline.chain_log import ChainLog
 from exporter.probes.search import LibrarySearch
@@ -62,7 +63,8 @@ class Daemon:
     """Everything is in place when the constructor returns; run() loops until stop().
 
     sinks: of chain events, before those of the configuration. only_in: directory of the libraries to probe; None: all.
-    event_source: opens perf events with the capabilities that are left. read_config: reads the configuration again, for reload().
+    event_source: opens perf events with the capabilities that are left. returns: as of judged_returns().
+    read_config: reads the configuration again, for reload().
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Daemon:
         sinks: Sequence[ChainSink] = (ChainLog(),),
         only_in: Path | None = None,
         event_source: EventSource = OWN_EVENTS,
+        returns: Judgement | None = None,
         read_config: Callable[[], Config] | None = None,
     ) -> None:
         self._config = config
@@ -86,7 +89,13 @@ class Daemon:
         self._failed_ticks = FailedTicks()
         self._ended: set[int] = set()  # processes that the next tick retires
         self._parts = parts = build(
-            config, resources, sinks, only_in=only_in, event_source=event_source, is_stopping=self._stopping.is_set
+            config,
+            resources,
+            sinks,
+            only_in=only_in,
+            event_source=event_source,
+            returns=returns,
+            is_stopping=self._stopping.is_set,
         )
         self.discovery, self.looks = parts.discovery, parts.looks
         self._reloads = Reloads(self._reload, lambda: parts.own.set(catalog.own.RELOAD_SUCCESS, 0))
@@ -197,6 +206,11 @@ class Daemon:
             if is_due:
                 next_tick_at = started_at + self._config.tick_interval_seconds
             self._cycle(is_due=is_due)
+            if self._parts.kernel.event_source.is_lost:
+                raise ExporterError(
+                    "the process that opens perf events is gone: no library can be probed any more",
+                    remedy="start the exporter again, as systemd and Kubernetes do",
+                )
             took_seconds = time.monotonic() - started_at
             log.debug("tick took %.1f ms", took_seconds * 1000)
             own.set(catalog.own.TICK_DURATION, took_seconds)

@@ -51,12 +51,15 @@ class LogLines:
 
     def _run(self) -> None:
         capabilities.keep_only(())
-        reported = 0
+        reported, is_cut = 0, False
         while (line := self._next()) is not None:
+            line, is_cut = (b"\n" + line if is_cut else line), False
+            length = len(line)
             try:
                 while line:
                     line = line[os.write(self._fd, line) :]
             except OSError:
+                is_cut = 0 < len(line) < length
                 with self._changed:
                     self.dropped += 1
                 continue

@@ -20,6 +20,7 @@ from exporter.kernel import hazards, loader
 from exporter.kernel.abi import Api
 from exporter.kernel.apis import SUBJECT_OF
 from exporter.kernel.event_source import EventSource
+from exporter.kernel.hazards import Judgement
 from exporter.kernel.loader import Kernel
 from exporter.own_metrics.store import OwnMetrics
 
@@ -42,9 +43,11 @@ class Loaded:
         return frozenset(api for api, subject in SUBJECT_OF.items() if subject in subjects)
 
 
-def load(config: Config, own: OwnMetrics, resources: ExitStack, event_source: EventSource) -> Loaded:
+def load(
+    config: Config, own: OwnMetrics, resources: ExitStack, event_source: EventSource, returns: Judgement | None = None
+) -> Loaded:
     """Raises NotPossibleHere when no collector would work, and KernelRefused."""
-    with_returns, wanted = _wanted(config)
+    with_returns, wanted = _wanted(config, returns or judged_returns(config))
     kernel = loader.load(
         wanted=config.probes.attach,
         subjects=loader.subjects_of(wanted, ("pages",) if config.collectors.page_allocations else ()),
@@ -89,12 +92,16 @@ def may_probe(config: Config, machine: str) -> bool:
     return False
 
 
-def _wanted(config: Config) -> tuple[bool, Sequence[str]]:
+def judged_returns(config: Config) -> Judgement | None:
+    """Whether return probes are safe here; None if none are wanted. The experiment takes what single probes take."""
+    return None if config.probes.returns is ReturnProbes.NEVER else hazards.judge_returns()
+
+
+def _wanted(config: Config, judgement: Judgement | None) -> tuple[bool, Sequence[str]]:
     """Whether returns are probed, and the collectors that then work."""
-    if config.probes.returns is ReturnProbes.NEVER:
+    if judgement is None:
         why = "--probes.returns=never"
     else:
-        judgement = hazards.judge_returns()
         if config.probes.returns is ReturnProbes.ALWAYS and not judgement.is_safe:
             log.warning("probing returns because of --probes.returns=always, although %s", judgement.why)
         if config.probes.returns is ReturnProbes.ALWAYS or judgement.is_safe:

@@ -42,6 +42,7 @@ from exporter.hostmetrics import host_collectors
 from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.kernel.calibration import calibrate
 from exporter.kernel.event_source import OWN_EVENTS, EventSource
+from exporter.kernel.hazards import Judgement
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapping_watch import MappingWatch
 from exporter.kernel.python_frames import PythonFrames
@@ -132,6 +133,7 @@ def build(
     *,
     only_in: Path | None = None,
     event_source: EventSource = OWN_EVENTS,
+    returns: Judgement | None = None,
     is_stopping: Callable[[], bool],
 ) -> ExporterParts:
     """sinks: of chain events, before those of the configuration. only_in: directory of the libraries to probe; None: all.
@@ -143,7 +145,7 @@ def build(
     otlp = OtlpPush(config, lambda: snapshots.snapshot(is_shared=not is_stopping()), own)
     with_whole_paths = Processes(config.procfs, CgroupPaths.of_machine(config.procfs).from_root)
     owner = partial(_owner, with_whole_paths)
-    loaded = wanted_programs.load(config, own, resources, event_source)
+    loaded = wanted_programs.load(config, own, resources, event_source, returns)
     kernel, collectors = loaded.kernel, loaded.collectors
     ring = RowRing() if config.recording.directory is not None and "chains" in collectors else None
     tables = _tables(kernel, ring)

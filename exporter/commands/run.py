@@ -7,10 +7,11 @@ import logging
 import os
 import resource
 import signal
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from exporter import config
-from exporter.app import logs
+from exporter.app import logs, wanted_programs
 from exporter.app.daemon import Daemon
 from exporter.app.signals import handling_signals
 from exporter.config.environment import unknown_variables
@@ -37,19 +38,27 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_config()
     file_guard.join_reader_group()
     logs.set_up(settings.log.level, settings.log.format)
-    if warning := unknown_variables(os.environ, config.VARIABLES):
-        log.warning(warning)
-    if settings.otlp.unusable:
-        log.warning("%s; OpenTelemetry's variables are ignored", settings.otlp.unusable)
+    with logs.in_background():
+        if warning := unknown_variables(os.environ, config.VARIABLES):
+            log.warning(warning)
+        if settings.otlp.unusable:
+            log.warning("%s; OpenTelemetry's variables are ignored", settings.otlp.unusable)
+        # Until there are handlers, these signals would terminate the process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
+        _allow_descriptors()
+        _serve(settings, read_config)
+        log.info("stopped, all probes removed")
+    return 0
+
+
+def _serve(settings: config.Config, read_config: Callable[[], config.Config]) -> None:
     with_namespaces = settings.collectors.network_namespaces
-    # Until there are handlers, these signals would terminate the process.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
-    _allow_descriptors()
-    with ExitStack() as background, ExitStack() as resources, ExitStack() as attaching:
+    with ExitStack() as resources, ExitStack() as attaching:
+        # What takes more capabilities than those that are kept.
+        returns = wanted_programs.judged_returns(settings)
         event_source = event_opener.prepared(settings.probes.attach, attaching, with_network_namespaces=with_namespaces)
         privileges.drop(with_network_namespaces=with_namespaces)
-        background.enter_context(logs.in_background())
-        daemon = Daemon(settings, resources, event_source=event_source, read_config=read_config)
+        daemon = Daemon(settings, resources, event_source=event_source, returns=returns, read_config=read_config)
         with handling_signals(stop=daemon.stop, reload=daemon.reload, disable_probes=daemon.disable_probes):
             for url in daemon.server.urls():
                 log.info("serving %s%s", url, settings.web.telemetry_path)
@@ -63,8 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
                 privileges.drop_after_attaching(with_network_namespaces=with_namespaces)
                 daemon.discovery.freeze()
             daemon.run()
-    log.info("stopped, all probes removed")
-    return 0
 
 
 def _allow_descriptors() -> None:

@@ -26,7 +26,7 @@ from exporter.config.otlp_parsers import (
     Temporality,
 )
 from exporter.config.parsers import choice, duration, in_any_case, milliseconds, name, readable_file, switch
-from exporter.config.setting import ForeignVariable, Given, Setting, declared, derived, group, made_from, setting
+from exporter.config.setting import Given, Setting, declared, derived, group, made_from, setting
 from exporter.errors import BadInput
 
 DEFAULT_RECEIVER = "default"
@@ -177,7 +177,7 @@ class ReceiverSettings:
         readable_file,
         "FILE",
         "CA certificates (PEM) [those of the system]",
-        also=parse.variables("CERTIFICATE", readable_file),
+        also=parse.variables("CERTIFICATE", parse.certificates_file),
         is_reloadable=True,
     )
     client_certificate_file: Path | None = setting(
@@ -258,8 +258,9 @@ def read(given: Given) -> OtlpSettings:
     """
     try:
         return _read(given)
-    except ForeignVariable as error:
-        return replace(_read(given.without_foreign_variables()), unusable=error.one_line())
+    except BadInput as error:
+        own = _read(given.without_foreign_variables())  # what is wrong in them remains an error
+        return replace(own, unusable=error.one_line())
 
 
 def _read(given: Given) -> OtlpSettings:

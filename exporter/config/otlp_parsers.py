@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -111,6 +112,14 @@ def headers_file(text: str) -> Headers:
         raise ValueError("want ASCII: one name=value per line") from None
     pairs = [(f"line {n} of {text}", line.strip()) for n, line in enumerate(lines, 1) if line.strip()]
     return tuple(_header(where, pair, str) for where, pair in pairs if not pair.startswith("#"))
+
+
+def certificates_file(text: str) -> Path:
+    """A file that has certificates. For variables: what is wrong with the file of a flag is found when it is used."""
+    path = readable_file(text)
+    if b"-----BEGIN CERTIFICATE-----" not in path.read_bytes():
+        raise ValueError("holds no certificates (PEM)")
+    return path
 
 
 def _header(where: str, pair: str, decode: Callable[[str], str]) -> tuple[str, str]:

@@ -39,10 +39,6 @@ def variable_of(flag: str) -> str:
     return VARIABLE_PREFIX + flag.replace(".", "_").replace("-", "_").upper()
 
 
-class ForeignVariable(BadInput):
-    """A variable that is not the exporter's own, such as OTEL_EXPORTER_OTLP_TIMEOUT, has a value that it cannot use."""
-
-
 class SecretValueError(ValueError):
     """The value is wrong, and may hold a secret: the message for the user must not repeat it."""
 
@@ -188,16 +184,8 @@ class Given(NamedTuple):
             return parsed(one.parse, text, source)
         for name, parse in one.variables.items():
             if self.environment.get(name):
-                return self._of_variable(name, parse)
+                return parsed(parse, self.environment[name], f"environment variable {name}")
         return one.default_value()
-
-    def _of_variable(self, name: str, parse: Parse) -> Any:
-        try:
-            return parsed(parse, self.environment[name], f"environment variable {name}")
-        except BadInput as error:
-            if name.startswith(VARIABLE_PREFIX):
-                raise
-            raise ForeignVariable(str(error), remedy=error.remedy) from None
 
     def without_foreign_variables(self) -> Given:
         """The same without the environment variables of other programs, such as OTEL_EXPORTER_OTLP_ENDPOINT."""

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from exporter.chains.chain import Change
 from exporter.history.reader import History
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
+from exporter.units import NANOSECONDS
+
+AHEAD_NS: Final = 5 * NANOSECONDS
+"""Records may be so much later than now: they may be written while a history is opened."""
 
 
 class Known(NamedTuple):
@@ -39,12 +43,12 @@ def known_now(history: History, since_unix_ns: int, now_unix_ns: int) -> Known:
     """As of the present. Raises what History raises."""
     runs = history.runs()
     live = runs[-1].id if runs and runs[-1].is_live(now_unix_ns) else None
-    latest_unix_ns = history.latest_unix_ns()
+    latest_unix_ns, until_unix_ns = history.latest_unix_ns(), now_unix_ns + AHEAD_NS
     return Known(
-        [run.until(now_unix_ns) for run in runs if run.began_unix_ns <= now_unix_ns or run.id == live],
-        _events_until(history.events(since_unix_ns), now_unix_ns, live),
-        _until(history.windows(since_unix_ns), now_unix_ns),
-        latest_unix_ns if latest_unix_ns > now_unix_ns else 0,
+        [run.until(now_unix_ns) for run in runs if run.began_unix_ns <= until_unix_ns or run.id == live],
+        _events_until(history.events(since_unix_ns), until_unix_ns, now_unix_ns, live),
+        _until(history.windows(since_unix_ns), until_unix_ns),
+        latest_unix_ns if latest_unix_ns > until_unix_ns else 0,
     )
 
 
@@ -52,12 +56,18 @@ def _until(windows: Iterator[RecordedWindows], unix_ns: int) -> Iterator[Recorde
     return takewhile(lambda one: one.ended_unix_ns <= unix_ns, windows)
 
 
-def _events_until(events: Sequence[RecordedEvent], now_unix_ns: int, live: int | None) -> list[RecordedEvent]:
-    """live: the run that goes on, whose open chains are kept."""
-    over = {one.event.chain_id for one in events if one.event.change is Change.RESOLVED}
+def _events_until(
+    events: Sequence[RecordedEvent], until_unix_ns: int, now_unix_ns: int, live: int | None
+) -> list[RecordedEvent]:
+    """live: the run that goes on, whose open chains are kept. One that was resolved in the future is left out as a whole."""
+    resolved = [one.event for one in events if one.event.change is Change.RESOLVED]
+    over = {event.chain_id for event in resolved}
+    gone = {event.chain_id for event in resolved if event.at_unix_ns > until_unix_ns}
     found = []
     for run, event in events:
-        if event.at_unix_ns <= now_unix_ns:
+        if event.chain_id in gone:
+            continue
+        if event.at_unix_ns <= until_unix_ns:
             found.append(RecordedEvent(run, event))
         elif run == live and event.chain_id not in over:
             began_unix_ns = min(event.began_unix_ns, now_unix_ns)

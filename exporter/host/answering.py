@@ -55,15 +55,20 @@ def send(stream: socket.socket, document: Any, descriptors: Sequence[int]) -> No
 def received(stream: socket.socket, length: int, descriptors: list[int], until: float | None = None) -> bytes:
     """Exactly so many bytes; descriptors that come with them are appended. until: of time.monotonic(); None: as long as it takes.
 
-    Raises EOFError if the other side has closed, and OSError.
+    Fewer descriptors come if this process may not open more. Raises EOFError if the other side has closed, ValueError, OSError.
     """
     pieces = []
     while length > 0:
-        stream.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
+        left_seconds = None if until is None else until - time.monotonic()
+        if left_seconds is not None and left_seconds <= 0.0:
+            raise TimeoutError("timed out")
+        stream.settimeout(left_seconds)
         piece, found, _, _ = socket.recv_fds(stream, min(length, 1 << 16), DESCRIPTORS_MAX)
         descriptors += found
         if not piece:
             raise EOFError("the other side has ended")
+        if len(descriptors) > DESCRIPTORS_MAX:
+            raise ValueError("more descriptors than a message has")
         pieces.append(piece)
         length -= len(piece)
     return b"".join(pieces)

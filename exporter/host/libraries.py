@@ -52,6 +52,7 @@ class SkipReason(enum.Enum):
     )
     WRITTEN = "written"  # it is open for writing: its functions may lie elsewhere soon
     FROZEN = "frozen"  # it appeared after the start, and nothing may be attached any more
+    DESCRIPTORS = "descriptors"  # too few are left for its single probes
     UNEXAMINED = "unexamined"  # its process maps more files than are examined
     SHARE = "share"  # its owner has used up its share of probed files
 

@@ -85,7 +85,8 @@ def after_drop(function: Callable[[], T], *, with_network_namespaces: bool = Fal
     """What a function returns in a thread that has dropped capabilities as `run` does."""
 
     def dropped() -> T:
-        drop(with_network_namespaces=with_network_namespaces)
+        wanted = {need.capability for need in NEEDS}
+        capabilities.keep_only(wanted | {NETWORK_NAMESPACES} if with_network_namespaces else wanted)
         return function()
 
     with ThreadPoolExecutor(1) as thread:

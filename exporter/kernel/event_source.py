@@ -9,7 +9,10 @@ from exporter.kernel import perf_events, uprobe_events
 
 
 class EventSource(Protocol):
-    """Opens events. Its methods raise KernelRefused, and leave none open."""
+    """Opens events, from any thread. Its methods raise KernelRefused, and leave none open. is_lost: it opens none any more."""
+
+    @property
+    def is_lost(self) -> bool: ...
 
     def uprobes(self, library_fd: int, offsets: Sequence[int], *, is_return: bool) -> list[int]:
         """A descriptor for each of up to uprobe_events.EVENTS_MAX offsets, in their order."""
@@ -19,7 +22,9 @@ class EventSource(Protocol):
 
 
 class OwnEvents:
-    """Opened by the thread that asks."""
+    """Opened by the calling thread."""
+
+    is_lost = False
 
     def uprobes(self, library_fd: int, offsets: Sequence[int], *, is_return: bool) -> list[int]:
         return uprobe_events.opened(library_fd, offsets, is_return=is_return)

@@ -30,8 +30,8 @@ Removal = Callable[[], None]
 _RETURN = "_exit"
 """End of the names of programs on returns."""
 _NO_FILE = -1
-DESCRIPTORS_KEPT = 128
-"""For connections, files and children, beside those of single probes."""
+DESCRIPTORS_KEPT = 320
+"""For connections (256 by default), files and children, beside those of single probes."""
 _LOCK = threading.Lock()
 """Held while links are added to an attachment or taken from it: a recording does so in a thread of its own."""
 
@@ -169,7 +169,7 @@ def attach(kernel: Kernel, api: Api, library_fd: int, offsets: Mapping[str, int]
             _attach_single(attachment, library_fd, cookies)
         else:
             _attach_linked(attachment, library_fd, cookies)
-    except KernelRefused:
+    except BaseException:
         attachment.detach()
         raise
     return attachment

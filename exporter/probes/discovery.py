@@ -27,8 +27,9 @@ from exporter.kernel.abi import Api
 from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFile, MappedFiles
 from exporter.kernel.mapping_watch import Mapped
+from exporter.kernel.probes import NoDescriptors
 from exporter.probes.file_prober import API_OF, FileProber, MappingKey, Probed
-from exporter.probes.file_shares import FILES_OF_ANY_OWNER, FileShares
+from exporter.probes.file_shares import FileShares
 from exporter.probes.known_files import KnownFiles
 from exporter.probes.library_opener import LibraryOpener
 from exporter.probes.new_files import EXPECTED_SECONDS, NewFile, NewFiles
@@ -36,9 +37,7 @@ from exporter.probes.unnamed import UnnamedSearch
 
 log = logging.getLogger(__name__)
 
-MAX_EXPECTED = 128
-
-_PASSING = frozenset({SkipReason.SHARE, SkipReason.VANISHED, SkipReason.WRITTEN})
+_PASSING = frozenset({SkipReason.SHARE, SkipReason.VANISHED, SkipReason.WRITTEN, SkipReason.DESCRIPTORS})
 """Reasons that may not hold at the next walk."""
 
 Owner = str
@@ -209,7 +208,7 @@ class Discovery:
                     file is None
                     and self._is_enabled
                     and bool(found.offsets)
-                    and self._has_room_for_expected(owner)
+                    and self._files.has_room_for_expected(owner)
                     and self._files.shares.may_take(owner)
                     and not self._opener.is_of_user(tgid, found.library, own.file if own else None)
                 )
@@ -218,11 +217,6 @@ class Discovery:
             if file is not None and (file.lease is not None or file.attachment is None):
                 file.expected_until = self._clock() + EXPECTED_SECONDS
         reader.release()
-
-    def _has_room_for_expected(self, owner: Owner) -> bool:
-        """As for all files, an owner may have as many as are free."""
-        owners = [file.owner for file in self._files.all() if file.expected_until > 0.0]
-        return owners.count(owner) < max(MAX_EXPECTED - len(owners), FILES_OF_ANY_OWNER)
 
     def _meet(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None, reader: TenantReader) -> None:
         """mapped: the file, where the kernel identifies it."""
@@ -266,10 +260,7 @@ class Discovery:
     def _examine(
         self, tgid: int, found: ExaminedLibrary | SkippedLibrary, mapped: MappedFile | None, reader: TenantReader
     ) -> None:
-        """Probe an open file, unless it is probed under another name; remember one that cannot be.
-
-        mapped: as it was before it was opened.
-        """
+        """Probe an open file, unless it is probed under another name; remember what cannot be. mapped: before it was opened."""
         if isinstance(found, SkippedLibrary):
             self._skip(tgid, found, mapped)
             return
@@ -283,7 +274,11 @@ class Discovery:
                     detail = f"{found.library.mapping.shown_path}: it is open for writing"
                     self._skip(tgid, SkippedLibrary(found.library, SkipReason.WRITTEN, detail), mapped)
                 else:
-                    self._new_files.probe(NewFile(tgid, found, self._owner_of(tgid), identities, seen), lease, reader)
+                    new = NewFile(tgid, found, self._owner_of(tgid), identities, seen)
+                    try:
+                        self._new_files.probe(new, lease, reader)
+                    except NoDescriptors as error:
+                        self._skip(tgid, self._prober.without_descriptors(found.library, error), mapped)
         reader.release()
 
     def resolve_surplus(self, number: int, first: int) -> None:

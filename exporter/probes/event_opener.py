@@ -7,6 +7,7 @@ has that capability and no other, and does nothing else.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final
@@ -17,33 +18,55 @@ from exporter.host import capabilities, privileges
 from exporter.host.child_process import ChildProcess
 from exporter.kernel import loader, perf_events, uprobe_events
 from exporter.kernel.event_source import OWN_EVENTS, EventSource
+from exporter.kernel.probes import NoDescriptors
 
 MODULE: Final = "exporter.probes.event_program"
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 20.0
 """The kernel registers a probe in every process that maps the file, before it returns an event."""
 
 
 class EventOpener:
-    """An EventSource: the client of event_program.py.
+    """An EventSource: the client of event_program.py. From any thread.
 
-    A child that was given up has no successor, because by then this process has no CAP_SYS_ADMIN.
+    A child that has ended, or was given up, has no successor: by then this process has no CAP_SYS_ADMIN to pass on.
     """
 
     def __init__(self, child: ChildProcess) -> None:
         self._child = child
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.is_lost = False
 
     def uprobes(self, library_fd: int, offsets: Sequence[int], *, is_return: bool) -> list[int]:
-        return self._opened([list(offsets), is_return], (library_fd,))
+        events = self._opened([list(offsets), is_return], (library_fd,))
+        if len(events) != len(offsets):
+            for event in events:
+                os.close(event)
+            raise NoDescriptors("too few file descriptors are left", remedy="raise the limit of open files")
+        return events
 
     def software(self, event: int, cpu: int, *, period: int = 0, flags: int = 0, watermark: int = 0) -> int:
-        (fd,) = self._opened([event, cpu, period, flags, watermark], ())
-        return fd
+        events = self._opened([event, cpu, period, flags, watermark], ())
+        if not events:
+            raise KernelRefused("no file descriptor is left", remedy="raise the limit of open files")
+        return events[0]
+
+    def close(self) -> None:
+        """Open nothing from now on."""
+        self._is_closed = True
+        self._child.close()
 
     def _opened(self, request: Any, descriptors: Sequence[int]) -> list[int]:
-        try:
-            refusal, events = self._child.ask(request, PATIENCE_SECONDS, descriptors)
-        except NoAnswer as error:
-            raise KernelRefused(f"cannot open perf events: {error}", remedy="restart the exporter") from error
+        with self._lock:
+            if self._is_closed or self.is_lost:
+                raise KernelRefused(
+                    f"cannot open perf events: {MODULE} {'has been closed' if self._is_closed else 'is gone'}"
+                )
+            try:
+                refusal, events = self._child.ask(request, PATIENCE_SECONDS, descriptors)
+            except NoAnswer as error:
+                self.is_lost = not self._is_closed
+                raise KernelRefused(f"cannot open perf events: {MODULE}: {error}") from error
         if refusal:
             message, remedy = refusal
             raise KernelRefused(message, remedy=remedy)
@@ -77,6 +100,7 @@ def _open_software() -> None:
 
 def _started(resources: ExitStack) -> EventOpener:
     child = ChildProcess(MODULE, (), (privileges.PLACING,))
-    resources.callback(child.close)
+    opener = EventOpener(child)
+    resources.callback(opener.close)
     child.start()
-    return EventOpener(child)
+    return opener

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exporter.errors import KernelRefused
 from exporter.host.leases import Lease
-from exporter.host.libraries import FileId, LibraryKind
+from exporter.host.libraries import FileId, LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel import probes
 from exporter.kernel.abi import Api
@@ -63,6 +63,10 @@ class Probed:
     read_at_walk: int = 0
 
 
+NAMED_MAX = 256
+"""Libraries that the log names because too few descriptors were left."""
+
+
 class FileProber:
     """with_launches: whether launches are probed."""
 
@@ -70,13 +74,17 @@ class FileProber:
         self._kernel = kernel
         self._with_launches = with_launches
         self.failures: Counter[tuple[str, ...]] = Counter()
+        self._named: set[str] = set()
 
     def symbols_of(self, kind: LibraryKind) -> Collection[str]:
         """The functions that would be probed."""
         return wanted_symbols(API_OF[kind], with_launches=self._with_launches)
 
     def probe(self, found: ExaminedLibrary, lease: Lease | None) -> Probed:
-        """Attach to a file; a failure is counted. lease: of the file, from before it was read; given back with the probes."""
+        """Attach to a file; a failure is counted, or raised if it is NoDescriptors.
+
+        lease: of the file, from before it was read; given back with the probes.
+        """
         api, mapping, offsets = API_OF[found.library.kind], found.library.mapping, found.offsets
         path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
         likeness = Likeness(found.build, found.size_bytes, frozenset(offsets.items()))
@@ -85,10 +93,8 @@ class FileProber:
             return self._left_alone(found, lease)
         try:
             attachment = probes.attach(self._kernel, api, found.fd, offsets)
-        except NoDescriptors as error:
-            log.warning("cannot probe %s: %s", path, error.one_line())
-            self.failures[API_LABEL[api], "descriptors"] += 1
-            return self._left_alone(found, lease)
+        except NoDescriptors:
+            raise
         except KernelRefused as error:
             self.count_failure(API_LABEL[api], "refused", f"{path}: {error.one_line()}")
             return self._left_alone(found, lease)
@@ -102,6 +108,14 @@ class FileProber:
             lease.give_back()
         mapping = found.library.mapping
         return Probed(mapping.shown_path, (mapping.inode, mapping.path), API_OF[found.library.kind], None)
+
+    def without_descriptors(self, library: MappedLibrary, error: NoDescriptors) -> SkippedLibrary:
+        """It is probed as soon as there are enough. The log names each."""
+        path = library.mapping.shown_path
+        if path not in self._named and len(self._named) < NAMED_MAX:
+            self._named.add(path)
+            log.warning("cannot probe %s: %s", path, error.one_line())
+        return SkippedLibrary(library, SkipReason.DESCRIPTORS, f"{path}: {error}")
 
     def count_failure(self, library: str, reason: str, detail: str) -> None:
         """Count it, and log the first one of a kind."""

@@ -16,7 +16,7 @@ from exporter.kernel.abi import Api
 from exporter.kernel.apis import API_LABEL
 from exporter.kernel.mapped_files import FileStamp, RealFile
 from exporter.probes.file_prober import API_OF, FileIdentity, Probed
-from exporter.probes.file_shares import FileShares
+from exporter.probes.file_shares import FILES_OF_ANY_OWNER, FileShares
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ CHECK_SECONDS = 0.5
 """Between two checks whether files that are not guarded are still in use."""
 WALKS_LEFT_ALONE = 8
 """Then a file without probes is read again where the kernel cannot say whether it has changed."""
+EXPECTED_MAX = 128
 PLACES_MAX = 64
 """Names of one file that are remembered."""
 
@@ -147,6 +148,11 @@ class KnownFiles:
             return
         self._detach([file], other)
         log.info("detached from %s: it is the same file as %s", file.path, other.path)
+
+    def has_room_for_expected(self, owner: str) -> bool:
+        """As for all files, an owner may have as many as are free."""
+        owners = [file.owner for file in self.all() if file.expected_until > 0.0]
+        return owners.count(owner) < max(EXPECTED_MAX - len(owners), FILES_OF_ANY_OWNER)
 
     def detach_unused(self, now: float, kept: Collection[str] = ()) -> None:
         """Files that no process mapped in two whole walks, and that are not expected any more.

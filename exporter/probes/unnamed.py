@@ -84,7 +84,7 @@ class UnnamedSearch:
             self._partly_examined.discard(tgid)
         elif tgid not in self._partly_examined:
             self._partly_examined.add(tgid)
-            self._count_left_out(f"process {tgid} maps so many files that {left_out} of them are not examined")
+            self._count_left_out(f"{left_out} files of process {tgid} are not examined: too many are mapped")
 
     def _report_runtime(self, tgid: int, found: Collection[MappedLibrary]) -> None:
         """Say once of each program that it may have a runtime that cannot be seen."""

@@ -83,7 +83,7 @@ class TestFewDescriptors:
     def test_as_many_libraries_as_fit_are_probed_and_the_others_are_named(self) -> None:
         """Single probes take one each, and the three libraries 272: 114, 108 and 50. The exporter has some 500 open without."""
         need_command("prlimit", "util-linux")
-        few = ("prlimit", "--nofile=850:850")
+        few = ("prlimit", "--nofile=1020:1020")
         with (
             held_calls.held_calls("cudaMalloc:23", rank=fresh_rank()),
             running("--probes.attach=single", under=few) as exporter,

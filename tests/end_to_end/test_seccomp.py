@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter import __version__
 from tests.support import held_calls
 from tests.support.exporter_process import running
 from tests.support.held_calls import fresh_rank
@@ -58,6 +59,13 @@ class TestProfile:
 
             assert exporter.stop() == 0
             assert "no answer" in exporter.logs  # it has tried to push
+
+    def test_installed_command_starts(self) -> None:
+        """It is a script for sh."""
+        command = Path(sys.executable).with_name("gpu-stall-exporter")
+        done = subprocess.run([*under_profile(), command, "--version"], capture_output=True, text=True, check=False)
+
+        assert (done.returncode, done.stdout) == (0, f"gpu-stall-exporter {__version__}\n")
 
     def test_other_system_calls_are_refused(self) -> None:
         """A new namespace, for one."""

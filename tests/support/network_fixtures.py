@@ -30,7 +30,7 @@ def nothing_left_open() -> Iterator[None]:
     threads, sockets = set(threading.enumerate()), _sockets()
     yield
     eventually(lambda: set(threading.enumerate()) <= threads, "every thread has ended")
-    assert _sockets() <= sockets
+    eventually(lambda: _sockets() <= sockets, "every socket is closed")
 
 
 @pytest.fixture(scope="session")

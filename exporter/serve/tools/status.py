@@ -17,9 +17,9 @@ from exporter.units import seconds
 
 def _status(call: ToolCall) -> ToolAnswer:
     with opened(call.history, scope=call.scope) as history:
-        runs = history.runs()
+        now_unix_ns = time.time_ns()
+        runs = [run.until(now_unix_ns) for run in history.runs()]
     found = explain_stored(call.history, call.seconds("since"), scope=call.scope)
-    now_unix_ns = time.time_ns()
     run = runs[-1] if runs else None
     return ToolAnswer(
         {

@@ -13,6 +13,7 @@ from exporter.errors import BadInput
 
 BASE, METRICS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 LOCAL = "http://localhost:4318"
+PEM = "-----BEGIN CERTIFICATE-----\n"
 SECRET = "s3cr3t"  # noqa: S105 - it must appear nowhere
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exporter.config.otlp import Receiver, Target
-from tests.unit.config.command_line import BASE, LOCAL, METRICS, SECRET, loaded, receiver, refused, unusable
+from tests.unit.config.command_line import BASE, LOCAL, METRICS, PEM, SECRET, loaded, receiver, refused, unusable
 
 
 class TestWhetherToPush:
@@ -244,8 +244,8 @@ class TestVariables:
         ],
     )
     def test_variables_name_the_files_of_tls(self, tmp_path: Path, name: str, field: str) -> None:
-        (tmp_path / "of_all").touch()
-        (tmp_path / "of_metrics").touch()
+        for file in ("of_all", "of_metrics"):
+            (tmp_path / file).write_text(PEM)
         certificate = {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": f"{tmp_path}/of_all"}
         of_all = {BASE: LOCAL, **certificate, f"OTEL_EXPORTER_OTLP_{name}": f"{tmp_path}/of_all"}
         of_metrics = {**of_all, f"OTEL_EXPORTER_OTLP_METRICS_{name}": f"{tmp_path}/of_metrics"}
@@ -303,6 +303,15 @@ class TestVariables:
 
         assert found.receivers == ()
         assert found.unusable.startswith(f"environment variable {variable}: invalid value {text!r}: ")
+
+    @pytest.mark.parametrize("name", ["CLIENT_KEY", "CERTIFICATE"])
+    def test_certificate_that_cannot_be_used_is_named(self, tmp_path: Path, name: str) -> None:
+        """A client key without a certificate, and a file without PEM."""
+        (tmp_path / "file").write_text("no certificate")
+        found = loaded(**{BASE: LOCAL, f"OTEL_EXPORTER_OTLP_{name}": f"{tmp_path}/file"}).otlp
+
+        assert found.receivers == ()
+        assert "certificate" in found.unusable
 
     def test_receiver_of_a_flag_stays_without_the_variables(self) -> None:
         """All of them: a part might be meant for another receiver."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.config.command_line import BASE, SECRET, headers_file, loaded, receiver, refused, toml
+from tests.unit.config.command_line import BASE, PEM, SECRET, headers_file, loaded, receiver, refused, toml
 
 
 class TestTables:
@@ -40,7 +40,7 @@ class TestTables:
 
     def test_receiver_of_a_table_ignores_the_environment(self, tmp_path: Path) -> None:
         """A token must not be sent to another receiver."""
-        (tmp_path / "ca.pem").touch()
+        (tmp_path / "ca.pem").write_text(PEM)
         environment = {
             BASE: "http://b:4318",
             "OTEL_EXPORTER_OTLP_HEADERS": f"api-key={SECRET}",

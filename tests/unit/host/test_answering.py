@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from exporter.host.answering import LENGTH, READY, answer_requests, received, send
+from exporter.host.answering import DESCRIPTORS_MAX, LENGTH, READY, answer_requests, received, send
 
 
 def answer(request: Any, descriptors: Sequence[int]) -> tuple[Any, Sequence[int]]:
@@ -73,6 +74,26 @@ class TestReceived:
             other.close()
             with pytest.raises(EOFError, match="the other side has ended"):
                 received(own, 3, [])
+
+    def test_bytes_that_trickle_in_end_with_the_patience(self) -> None:
+        """Though one is always there."""
+        own, other = socket.socketpair()
+        with own, other:
+            other.sendall(bytes(100))
+            with pytest.raises(TimeoutError):
+                received(own, 1000, [], until=time.monotonic())
+
+    def test_more_descriptors_than_a_message_has_are_refused(self) -> None:
+        """A child that is hostile would fill the table of this process."""
+        own, other = socket.socketpair()
+        held: list[int] = []
+        with own, other:
+            for _ in range(2):
+                socket.send_fds(other, [b"x"], [other.fileno()] * DESCRIPTORS_MAX)
+            with pytest.raises(ValueError, match="more descriptors"):
+                received(own, 2, held)
+        for fd in held:
+            os.close(fd)
 
     def test_message_that_takes_too_long_is_not_waited_for(self) -> None:
         own, other = socket.socketpair()

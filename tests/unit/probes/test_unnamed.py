@@ -108,7 +108,7 @@ class TestSteps:
         bench.now = AGAIN_SECONDS
         bench.steps()
 
-        assert bench.left_out == ["process 7 maps so many files that 76 of them are not examined"]
+        assert bench.left_out == ["76 files of process 7 are not examined: too many are mapped"]
         assert bench.search.partly_examined() == {7}
 
     def test_process_whose_files_are_all_examined_now_is_no_longer_partly_examined(self, tmp_path: Path) -> None:
