@@ -39,7 +39,7 @@ demo: build ## Build, slow down a stand-in job by a real fault, and say why it w
 	$(SUDO) $(BIN)/gpu-stall-exporter demo $(or $(FLAGS),cpu-contention)
 
 # The gate: red only if the code is wrong. All stages run, so that one run shows all failures.
-test: $(VENV)/dev build test-packages trace-processor ## Run the tests that a change must pass, in a quarter of an hour on two CPUs; needs root
+test: $(VENV)/dev build test-packages trace-processor ## Run the tests that a change must pass, in twelve minutes on two CPUs; needs root
 	@$(BIN)/python -m tests.stages $(TEST_STAGES)
 
 # FLAGS=--all: hours, with releases, other kernels and soak. FLAGS=rig: only that row.
