@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from exporter.host import capabilities
@@ -50,7 +51,8 @@ class LogLines:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        capabilities.keep_only(())
+        with suppress(OSError):  # a filter of system calls may refuse it; the lines are written all the same
+            capabilities.keep_only(())
         reported, is_cut = 0, False
         while (line := self._next()) is not None:
             line, is_cut = (b"\n" + line if is_cut else line), False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 
 from exporter.app import log_lines
 from exporter.app.log_lines import LINES_MAX, LogLines
+from exporter.host import capabilities
 from tests.support.traced import eventually
 
 PIPE_BYTES = 1 << 16
@@ -85,3 +87,21 @@ class TestStop:
         pipe.lines.put(b"x" * (PIPE_BYTES + 1))
 
         assert not pipe.lines.stop()
+
+
+class TestCapabilities:
+    def test_lines_are_written_where_none_can_be_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Under a filter of system calls."""
+
+        def refused(_wanted: object) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted", "capset")
+
+        monkeypatch.setattr(capabilities, "keep_only", refused)
+        reader, writer = os.pipe()
+        lines = LogLines(writer)
+        lines.put(b"line")
+
+        assert lines.stop()
+        assert os.read(reader, 100) == b"line\n"
+        for fd in (reader, writer):
+            os.close(fd)
