@@ -38,13 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_config()
     file_guard.join_reader_group()
     logs.set_up(settings.log.level, settings.log.format)
+    # Until there are handlers, these signals would terminate the process. Before the first thread, which inherits this.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
     with logs.in_background():
         if warning := unknown_variables(os.environ, config.VARIABLES):
             log.warning(warning)
         if settings.otlp.unusable:
             log.warning("%s; OpenTelemetry's variables are ignored", settings.otlp.unusable)
-        # Until there are handlers, these signals would terminate the process.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGUSR1})
         _allow_descriptors()
         _serve(settings, read_config)
         log.info("stopped, all probes removed")
