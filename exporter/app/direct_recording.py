@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from exporter.app import open_files
 from exporter.errors import ExporterError, NotPossibleHere
 from exporter.host.cgroup_paths import CgroupPaths
 from exporter.host.processes import Processes
@@ -43,6 +44,7 @@ def tracing(overhead_limit: float) -> Iterator[Recorded]:
     judgement = hazards.judge_returns()
     if not judgement.is_safe:
         raise NotPossibleHere(f"returns cannot be probed here: {judgement.why}", remedy="see `check`")
+    open_files.raise_limit()
     with ExitStack() as resources:
         kernel = loader.load(subjects=_SUBJECTS)
         resources.callback(kernel.close)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import resource
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from exporter import config
-from exporter.app import logs, wanted_programs
+from exporter.app import logs, open_files, wanted_programs
 from exporter.app.daemon import Daemon
 from exporter.app.signals import handling_signals
 from exporter.config.environment import unknown_variables
@@ -20,9 +19,6 @@ from exporter.host import privileges
 from exporter.probes import event_opener
 
 log = logging.getLogger(__name__)
-
-_DESCRIPTORS = 65_536  # enough for 80 libraries without multi links: two perf events per function
-_DESCRIPTORS_MIN = 1_024  # it has 500 before the first connection, most of them maps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             log.warning(warning)
         if settings.otlp.unusable:
             log.warning("%s; OpenTelemetry's variables are ignored", settings.otlp.unusable)
-        _allow_descriptors()
+        open_files.raise_limit()
         _serve(settings, read_config)
         log.info("stopped, all probes removed")
     return 0
@@ -72,15 +68,3 @@ def _serve(settings: config.Config, read_config: Callable[[], config.Config]) ->
                 privileges.drop_after_attaching(with_network_namespaces=with_namespaces)
                 daemon.discovery.freeze()
             daemon.run()
-
-
-def _allow_descriptors() -> None:
-    """Raise the soft limit, which is 1,024 under systemd for the sake of select(2)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    if wanted < _DESCRIPTORS_MIN:
-        log.warning(
-            "the limit of open files is %d: the exporter needs %d, and more for single probes", wanted, _DESCRIPTORS_MIN
-        )

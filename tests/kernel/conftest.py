@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpustall_standin as standin
+from exporter.app import open_files
 from exporter.config.probes import AttachKind
 from exporter.kernel.abi import Api
 from exporter.kernel.loader import BTF, OBJECTS_DIR
@@ -37,6 +38,7 @@ def _possible_here() -> None:
         pytest.skip("needs root, to load BPF programs: sudo make test")
     if not BTF.exists():
         pytest.skip(f"needs a kernel with BTF ({BTF})")
+    open_files.raise_limit()  # as `run` does: single probes take a descriptor each
     if not standin.is_built():
         subprocess.run(["make", "-s", "-C", str(standin.source_dir())], check=True)
     if not (OBJECTS_DIR / "nccl.bpf.o").exists():
