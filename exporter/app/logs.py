@@ -98,7 +98,7 @@ def dropped() -> int:
 
 
 def _report(count: int) -> None:
-    log.warning("%d lines of the log were dropped: nothing read standard error, or it could not be written", count)
+    log.warning("%d log lines were dropped: standard error was not read, or could not be written", count)
 
 
 def set_up(level: LogLevel, fmt: LogFormat) -> None:

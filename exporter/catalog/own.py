@@ -324,7 +324,7 @@ LOG_DROPPED = _own(
     "{line}",
     Kind.COUNTER,
     (),
-    "Lines of the log that were dropped, because nothing read standard error or it could not be written.",
+    "Log lines that were dropped because standard error was not read or could not be written.",
 )
 SERIES = _own("series", "{series}", Kind.GAUGE, (), "Workload series in the last snapshot; a histogram is one.")
 

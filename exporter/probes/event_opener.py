@@ -59,14 +59,13 @@ class EventOpener:
     def _opened(self, request: Any, descriptors: Sequence[int]) -> list[int]:
         with self._lock:
             if self._is_closed or self.is_lost:
-                raise KernelRefused(
-                    f"cannot open perf events: {MODULE} {'has been closed' if self._is_closed else 'is gone'}"
-                )
+                how = "was closed" if self._is_closed else "is gone"
+                raise KernelRefused(f"cannot open perf events: the process that opens them {how}")
             try:
                 refusal, events = self._child.ask(request, PATIENCE_SECONDS, descriptors)
             except NoAnswer as error:
                 self.is_lost = not self._is_closed
-                raise KernelRefused(f"cannot open perf events: {MODULE}: {error}") from error
+                raise KernelRefused(f"cannot open perf events: the process that opens them gave {error}") from error
         if refusal:
             message, remedy = refusal
             raise KernelRefused(message, remedy=remedy)

@@ -28,8 +28,8 @@ class TestMissedSwitchIn:
             kernel.detach()
             with accounts.hogs(1, cpu):
                 os.kill(process.pid, signal.SIGCONT)
-                wanted_ns = accounts.schedstat(process.pid).run_delay_ns + 200 * MS
-                eventually(lambda: accounts.schedstat(process.pid).run_delay_ns > wanted_ns, "it has waited for 200 ms")
+                wanted_ns = accounts.run_delay_ns(process.pid) + 200 * MS
+                eventually(lambda: accounts.run_delay_ns(process.pid) > wanted_ns, "it has waited for 200 ms")
             attach_fixed(kernel)
             after = _stopped(account_tracer, process.pid)
             waited_ns = after.booked_ns[ThreadState.RUNNABLE] - before.booked_ns[ThreadState.RUNNABLE]

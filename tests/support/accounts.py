@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from exporter.kernel.abi import Api, Culprit, IntervalKind, ThreadState, Victim
 from exporter.kernel.operations import OPERATIONS
@@ -180,17 +180,9 @@ def named_hogs(names: Sequence[str], cpu: int) -> Iterator[list[int]]:
             one.wait()
 
 
-class SchedStat(NamedTuple):
-    """What the scheduler counts of a process of one thread."""
-
-    ran_ns: int
-    run_delay_ns: int
-
-
-def schedstat(tgid: int) -> SchedStat:
-    """Now."""
-    ran, run_delay, _ = Path(f"/proc/{tgid}/schedstat").read_text(encoding="ascii").split()
-    return SchedStat(int(ran), int(run_delay))
+def run_delay_ns(tgid: int) -> int:
+    """How long a process of one thread has waited for a CPU, as the scheduler counts it."""
+    return int(Path(f"/proc/{tgid}/schedstat").read_text(encoding="ascii").split()[1])
 
 
 def _used_ticks(tgid: int) -> int:

@@ -61,7 +61,7 @@ class TestOpened:
         ("refusal", "message", "remedy"),
         [
             (["cannot open a uprobe: No space left on device", "free some"], "No space left on device", "free some"),
-            (NoAnswer("no answer within 20 s"), "exporter.probes.event_program: no answer within 20 s", ""),
+            (NoAnswer("no answer within 20 s"), "the process that opens them gave no answer within 20 s", ""),
         ],
         ids=["refused", "no answer"],
     )
@@ -96,7 +96,7 @@ class TestLost:
         """After --probes.attach-once."""
         opener = opener_of(FakeChild())
         opener.close()
-        with pytest.raises(KernelRefused, match="has been closed"):
+        with pytest.raises(KernelRefused, match="was closed"):
             opener.software(9, 0)
 
         assert not opener.is_lost
