@@ -90,6 +90,8 @@ def _explanation() -> dict[str, Any]:
 
 
 def _chain() -> dict[str, Any]:
+    culprits = a_list(record(name=_TEXT, share_ratio=_NUMBER))
+    now = record(lost_ratio=_NUMBER, slowdown_ratio=_NUMBER_OR_NULL, culprits=culprits)
     confirmation = record(result=one_of(*CONFIRMATIONS), at_unix_seconds=_NUMBER, measured=a_list(_TEXT))
     return record(
         chain_id=_TEXT,
@@ -108,10 +110,11 @@ def _chain() -> dict[str, Any]:
         lost_seconds=_NUMBER,
         contribution_ratio=_NUMBER,
         slowdown_ratio=_NUMBER_OR_NULL,
+        now={"anyOf": [{"type": "null"}, now]},
         baseline_step_seconds=_NUMBER_OR_NULL,
         is_chronic=_SWITCH,
         causes=a_list(record(cause=_TEXT, share_ratio=_NUMBER)),
-        culprits=a_list(record(name=_TEXT, share_ratio=_NUMBER)),
+        culprits=culprits,
         culprit_pids=a_list(_COUNT),
         culprit_start_ticks=a_list(_COUNT),
         peer_rank=_TEXT,

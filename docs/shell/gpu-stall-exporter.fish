@@ -200,6 +200,7 @@ complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l recor
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l history.path -r -F -d 'history written by `run` [/var/lib/gpu-stall-exporter/history.sqlite]'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l at -x -a '' -d 'what was known then: 14:02, 2027-01-15T14:02:11Z, or 90m for 90 minutes ago [now]'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l compare -x -a '' -d 'what differs from the time span of the same length that ended then'
+complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l chain -x -a '' -d 'one chain, by the first characters of its id, since its onset; --since is ignored'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l per-process -d 'add a table of processes'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l format -x -a 'text json' -d 'output format [text]'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l confirm -x -a '' -d 'pause the culprit of an open chain for 2 s, measure the job\'s recovery (needs root)'

@@ -228,7 +228,12 @@ def build(
         ),
         store=store,
         sampler=sampler,
-        events=ChainEvents(with_whole_paths, all_sinks, [one for one in (stacks, ras) if one]),
+        events=ChainEvents(
+            with_whole_paths,
+            all_sinks,
+            [one for one in (stacks, ras) if one],
+            keepers=[history] if history else [],
+        ),
         own=own,
         clock=clock,
         windows=windows,

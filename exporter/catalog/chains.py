@@ -42,9 +42,18 @@ LOST = Metric(
     "gpustall.chain.lost",
     "1",
     Kind.GAUGE,
-    ("cause", "effect"),
-    "Share of its time that a workload loses to the cause of the open causal chain, at its worst: what the severity is"
-    " of, as of its opening or last escalation; 0 once it is resolved.",
+    ("chain_id", "cause"),
+    "Share of its time that a workload loses now to the cause of an open causal chain: in the last ten seconds, or since"
+    " the onset if that is shorter. Of the chains in gpustall_chain_info.",
+)
+LOST_AT_WORST = Metric(
+    "gpustall_chain_worst_lost_ratio",
+    "gpustall.chain.worst_lost",
+    "1",
+    Kind.GAUGE,
+    ("chain_id", "cause"),
+    "The same share in the worst ten seconds of an open causal chain up to now: what its severity is of. Of the chains in"
+    " gpustall_chain_info.",
 )
 INFO = Metric(
     "gpustall_chain_info",
@@ -71,9 +80,10 @@ METRICS = (
     ACTIVE,
     SEVERITY,
     LOST,
+    LOST_AT_WORST,
     INFO,
     COLD_START,
 )
 
-LEVELS = (ACTIVE, SEVERITY, LOST)
+LEVELS = (ACTIVE, SEVERITY)
 """For several processes of one workload the highest value is exported, not the sum."""

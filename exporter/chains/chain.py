@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from exporter.causes import Cause
+from exporter.causes import Cause, largest_culprit
 
 
 class Effect(enum.StrEnum):
@@ -55,14 +55,28 @@ def span_id(chain_id: str) -> str:
     return first if first.strip("0") else second
 
 
+def blamed(peer: str, culprits: tuple[tuple[str, float], ...]) -> str:
+    """Who is most to blame, as `rank 3` or `stress-ng`; "" if nothing is known. peer, culprits: as of Chain."""
+    return f"rank {peer}" if peer else largest_culprit(culprits)
+
+
+class Present(NamedTuple):
+    """What holds now, as the mean of the last ten seconds, or since the onset. The fields are as those of Chain."""
+
+    lost_share: float
+    slowdown: float | None
+    culprits: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """One incident of one process.
 
     id: 32 hexadecimal digits, a trace id as well. Times are of CLOCK_MONOTONIC. began_ns: onset; opened_ns: detection.
     resolved_ns: 0 while the chain is open.
-    severity, slowdown, lost_share, contribution, shares, culprits, peer: of its worst time, from the onset or an escalation while
-    it stayed as severe. So they belong together: the severity is that of the lost share.
+    severity, slowdown, lost_share, contribution, shares, culprits, peer: of its worst ten seconds, or since the onset while it is
+    younger. So they belong together: the severity is that of the lost share. now: None where it was always as now, and once it is
+    resolved.
     slowdown: of a step against its baseline, 1.0 for twice as long; None without a rhythm of steps or while none ends.
     usual_step_ns: the baseline; 0 without a rhythm. lost_share: of the wall time, lost to this cause beyond the baseline.
     contribution: share of all that was lost with this cause. shares: the same of every cause, largest first; they add up to 1 at
@@ -94,13 +108,25 @@ class Chain:
     lost_ns: int = 0
     resolved_ns: int = 0
     end: End | None = None
+    now: Present | None = None
+
+    @property
+    def present(self) -> Present:
+        """What holds now; of a resolved chain, its worst time."""
+        return self.now or Present(self.lost_share, self.slowdown, self.culprits)
+
+    @property
+    def culprit(self) -> str:
+        """Who is most to blame now, as of blamed()."""
+        return blamed(self.peer, self.present.culprits)
 
     @property
     def state(self) -> ChainState:
         return ChainState.RESOLVED if self.resolved_ns else ChainState.OPEN
 
     def resolved(self, resolved_ns: int, end: End) -> Transition:
-        chain = replace(self, resolved_ns=resolved_ns, updated_ns=max(resolved_ns, self.updated_ns), end=end)
+        updated_ns = max(resolved_ns, self.updated_ns)
+        chain = replace(self, resolved_ns=resolved_ns, updated_ns=updated_ns, end=end, now=None)
         return Transition(Change.RESOLVED, chain)
 
 
@@ -109,6 +135,7 @@ class Change(enum.StrEnum):
 
     OPENED = "opened"
     ESCALATED = "escalated"
+    UPDATED = "updated"  # the chain goes on: what holds now
     RESOLVED = "resolved"
     EVIDENCE = "evidence"  # the chain is unchanged: where its threads are stuck
     CONFIRMED = "confirmed"  # by an experiment: without the culprit the job was as fast as its baseline

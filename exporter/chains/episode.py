@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from exporter.causes import HOST_CAUSES
 from exporter.chains import change_point, findings, summary, verdict
-from exporter.chains.chain import Chain, Change, End, Severity, Transition
+from exporter.chains.chain import Chain, Change, End, Present, Severity, Transition
 from exporter.chains.findings import Findings
 from exporter.chains.span import ProcessState, Span
 from exporter.chains.span_buffer import SpanBuffer
@@ -80,6 +80,7 @@ class Episode:
             self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, self._worst.now.now_ns)
             if now_ns - self._calm_since_ns >= max(CALM_NS, 2 * past.pace_ns, self._rest_ns):
                 return self.resolve(self._calm_since_ns, End.RECOVERED)
+            self.chain = replace(chain, now=_present(self._over(self._recent(whole, WORSE_NS), waited)))
             return None
         self._calm_since_ns = 0
         lasting_ns = max(LASTING_CHANGE_NS, LASTING_CHANGE_STEPS * past.pace_ns)
@@ -133,25 +134,27 @@ class Episode:
         reason = verdict.judge(found)
         if is_alone and before.cause in OF_THE_JOB and reason is not None and reason.cause in HOST_CAUSES:
             return self._replace_cause(whole, found, reason)
-        chain, latest = self._at_worst(self._worst, waited), self._recent(whole, WORSE_NS)
-        worse = self._at_worst(latest, waited)
-        if worse.severity > max(chain.severity, before.severity):
-            self._worst, chain = latest, worse
-        if chain.severity < before.severity:
-            chain = before  # the figures of its severity
+        latest = self._recent(whole, WORSE_NS)
+        chain = worst = self._over(latest, waited)
+        is_young = latest is whole  # its figures become more exact with every tick
+        if chain.severity > before.severity:
+            self._worst = latest
+        elif chain.severity < before.severity or (chain.lost_share < before.lost_share and not is_young):
+            worst = before
         self.chain = replace(
-            chain,
+            worst,
             began_ns=whole.then.now_ns,
             updated_ns=whole.now.now_ns,
-            lost_ns=summary.lost_ns(whole, chain.cause, summary.lost_share(found, chain.cause, chain.contribution)),
+            lost_ns=summary.lost_ns(whole, worst.cause, summary.lost_share(found, worst.cause, worst.contribution)),
+            now=_present(chain),
         )
-        return Transition(Change.ESCALATED, self.chain) if chain.severity > before.severity else None
+        return Transition(Change.ESCALATED, self.chain) if worst.severity > before.severity else None
 
     def _recent(self, whole: Span, least_ns: int = WINDOW_NS) -> Span:
         return min(self._past.recent(least_ns), whole, key=lambda span: span.wall_ns)
 
-    def _at_worst(self, span: Span, waited: Waited) -> Chain:
-        """The chain if this is its worst time: its severity and its shares are of the same span."""
+    def _over(self, span: Span, waited: Waited) -> Chain:
+        """The chain with the figures of a span: its severity and its shares belong together."""
         chain, found = self.chain, self._find(span, waited)
         reason = verdict.judge(found)
         if reason is not None and chain.cause in OF_THE_JOB and reason.cause is not chain.cause:
@@ -187,5 +190,10 @@ class Episode:
             culprits=summary.culprits(whole, reason.cause),
             lost_ns=summary.lost_ns(whole, reason.cause, lost_share),
             detail="",
+            now=None,
         )
         return Transition(Change.ESCALATED, self.chain)
+
+
+def _present(chain: Chain) -> Present:
+    return Present(chain.lost_share, chain.slowdown, chain.culprits)

@@ -5,12 +5,12 @@ In: a Transition, and what is known of its process. Out: a ChainEvent, which con
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from exporter.causes import Cause, largest_culprit
-from exporter.chains.chain import Change, Effect, End, Severity, Transition
+from exporter.causes import Cause
+from exporter.chains.chain import Change, Effect, End, Present, Severity, Transition, blamed
 from exporter.chains.remedies import ProcessContext, remedy_of
 from exporter.clock import Moment
 from exporter.model import Identity
@@ -57,7 +57,7 @@ class ChainEvent:
     start_ticks, culprit_start_ticks: when these processes were started, in clock ticks since boot, as in /proc/PID/stat; 0 if not
     known, as in events of older versions; so is lost_ns 0 in those. Ids are reused: a process is its id and its start.
     evidence: lines of text, only of Change.EVIDENCE: where threads are stuck, and their callers.
-    The other fields are those of Chain, ProcessContext and Remedy.
+    now: as of Chain; None in events of older versions. The other fields are those of Chain, ProcessContext and Remedy.
     """
 
     change: Change
@@ -88,6 +88,7 @@ class ChainEvent:
     start_ticks: int = 0
     culprit_start_ticks: tuple[int, ...] = ()
     lost_ns: int = 0
+    now: Present | None = None
 
     @classmethod
     def from_transition(
@@ -98,9 +99,9 @@ class ChainEvent:
         now: Moment,
         evidence: tuple[str, ...] = (),
     ) -> Self:
-        """now: the time of the transition."""
+        """now: the time of the transition. The remedy is against those who are culprits then."""
         change, chain = transition
-        remedy = remedy_of(chain, context)
+        remedy = remedy_of(replace(chain, culprits=chain.present.culprits), context)
         return cls(
             change=change,
             at_unix_ns=now.unix_ns,
@@ -130,24 +131,40 @@ class ChainEvent:
             start_ticks=context.start_ticks,
             culprit_start_ticks=context.culprit_start_ticks,
             lost_ns=chain.lost_ns,
+            now=chain.now,
         )
 
     @property
-    def lost_at_worst(self) -> str:
-        """`up to 46 %`: the share is of the worst time, not of all since the onset. `100 %` of a job that stands still."""
-        share = percent(self.lost_share)
-        return share if self.lost_share >= 1 or self.cause is Cause.COLD_START else f"up to {share}"
+    def present(self) -> Present:
+        """What holds at the time of the event; of a resolved chain, its worst time."""
+        return self.now or Present(self.lost_share, self.slowdown, self.culprits)
+
+    @property
+    def culprit(self) -> str:
+        """Who is most to blame at the time of the event, as of blamed()."""
+        return blamed(self.peer, self.present.culprits)
+
+    def lost(self, *, is_over: bool) -> tuple[str, str]:
+        """How much of the time is lost, and what follows the cause: `46 %` and `now, 55 % at its worst`, the second "" where now
+        is its worst time. Of a chain that is over `up to 55 %`, and `100 %` of a job that stood still.
+        """
+        worst, present = percent(self.lost_share), percent(self.present.lost_share)
+        if is_over:
+            is_all = self.lost_share >= 1 or self.cause is Cause.COLD_START
+            return worst if is_all else f"up to {worst}", ""
+        return present, f" now, {worst} at its worst" if present != worst else ""
 
     @property
     def sentence(self) -> str:
-        """`cpu_contention: up to 46 % of the time is lost to it, steps take 1.9 times as long, culprit stress-ng (97 %)`."""
-        facts = []
+        """`cpu_contention: 46 % of the time is lost to it, steps take 1.9 times as long, culprit stress-ng (97 %)`."""
+        facts, present = [], self.present
         if self.lost_share:
-            facts.append(f"{self.lost_at_worst} of the time is lost to it")
-        if self.slowdown is not None:
-            facts.append(f"steps take {1 + self.slowdown:.1f} times as long")
-        if self.culprits:
-            culprit, part = self.culprits[0]
+            lost, worst = self.lost(is_over=self.change is Change.RESOLVED)
+            facts.append(f"{lost} of the time is lost to it{worst}")
+        if present.slowdown is not None:
+            facts.append(f"steps take {1 + present.slowdown:.1f} times as long")
+        if present.culprits:
+            culprit, part = present.culprits[0]
             facts.append(f"culprit {culprit} ({percent(part)})")
         if self.peer:
             facts.append(f"rank {self.peer} is late")
@@ -165,10 +182,11 @@ class ChainEvent:
             "rank": self.identity.rank if self.identity else "",
             "container": self.identity.container if self.identity else "",
             "pid": str(self.tgid or ""),
-            "culprit": largest_culprit(self.culprits),
+            "culprit": self.culprit,
             "peer": self.peer,
             "detail": self.detail,
             "lost_share": f"{self.lost_share:.3f}",
+            "lost_share_now": f"{self.now.lost_share:.3f}" if self.now else "",
             "lost_seconds": f"{seconds(self.lost_ns):.2f}" if self.lost_ns else "",
             "contribution": f"{self.contribution:.3f}",
             "open_seconds": f"{seconds(self.duration_ns):.2f}",
@@ -178,7 +196,8 @@ class ChainEvent:
 
     def to_document(self) -> dict[str, Any]:
         """What JSON can hold: the severity by its name, thread group ids by the names that users know them by."""
-        found = asdict(self) | {"severity": self.severity.name.lower()}
+        now = self.now._asdict() if self.now else None
+        found = asdict(self) | {"severity": self.severity.name.lower(), "now": now}
         return {_KEYS.get(name, name): value for name, value in found.items()}
 
     @classmethod
@@ -218,6 +237,7 @@ class ChainEvent:
             start_ticks=untrusted.count(known.get("start_ticks", 0)),
             culprit_start_ticks=untrusted.counts(known.get("culprit_start_ticks", ()), _PROCESSES_MAX),
             lost_ns=untrusted.count(known.get("lost_ns", 0), TIME_NS_MAX),
+            now=_present(known.get("now")),
         )
 
 
@@ -226,6 +246,18 @@ class ChainSink(Protocol):
 
     def on_chain_event(self, event: ChainEvent) -> None:
         """Called in a tick: it must not block."""
+
+
+def _present(document: Any) -> Present | None:
+    if document is None:
+        return None
+    of = partial(untrusted.member, untrusted.mapping(document, len(Present._fields)))
+    slowdown = of("slowdown")
+    return Present(
+        untrusted.number(of("lost_share")),
+        None if slowdown is None else untrusted.number(slowdown),
+        _parts(of("culprits")),
+    )
 
 
 def _parts(pairs: Any) -> Parts:

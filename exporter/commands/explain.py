@@ -25,7 +25,7 @@ from exporter.explain.comparison import compared
 from exporter.explain.comparison_text import comparison_document, comparison_lines
 from exporter.explain.explanation import Explanation
 from exporter.explain.rendering import rendered
-from exporter.explain.stored import explain_stored, open_chain
+from exporter.explain.stored import explain_chain, explain_stored, open_chain
 from exporter.fleet.asking import ask
 from exporter.fleet.exchange import NodeRequest
 from exporter.fleet.failure import SOME_FAILED
@@ -51,8 +51,17 @@ from exporter.text.wrapping import wrapped
 if TYPE_CHECKING:
     from exporter.confirm.experiment import Plan
 
-_OF_ONE_NODE: Final = ("recording", "at", "compare", "workload", "per_process", "confirm", recorded_flags.HISTORY.flag)
+_OF_ONE_NODE: Final = (
+    *("recording", "at", "compare", "workload", "chain", "per_process", "confirm"),
+    recorded_flags.HISTORY.flag,
+)
 """Flags about the history of one node."""
+_ALONE: Final = {
+    "recording": ("at", "compare", "chain"),
+    "confirm": ("at", "compare", "chain"),
+    "chain": ("at", "compare", "workload"),
+}
+"""Flags that cannot be combined with these."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--compare", metavar="TIME", help="what differs from the time span of the same length that ended then"
+    )
+    parser.add_argument(
+        "--chain",
+        metavar="CHAIN",
+        help="one chain, by the first characters of its id, since its onset; --since is ignored",
     )
     parser.add_argument("--per-process", action="store_true", help="add a table of processes")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="output format [text]")
@@ -106,9 +120,12 @@ def run(arguments: argparse.Namespace) -> int:
         _compare(path, since_seconds, at_unix_ns, compared_unix_ns, arguments)
         return 0
     with_operations = arguments.per_process or arguments.format == "json"
-    found = explain_stored(
-        path, since_seconds, arguments.workload, with_operations=with_operations, at_unix_ns=at_unix_ns
-    )
+    if arguments.chain is not None:
+        found = explain_chain(path, arguments.chain, with_operations=with_operations)
+    else:
+        found = explain_stored(
+            path, since_seconds, arguments.workload, with_operations=with_operations, at_unix_ns=at_unix_ns
+        )
     if at_unix_ns is not None and arguments.format == "text":
         print(_as_of(at_unix_ns))
     _print(found, arguments)
@@ -118,8 +135,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_combinations(arguments: argparse.Namespace) -> None:
-    for flag in ("recording", "confirm"):
-        for other in ("at", "compare"):
+    for flag, others in _ALONE.items():
+        for other in others:
             if getattr(arguments, flag) is not None and getattr(arguments, other):
                 raise BadInput(f"--{other} cannot be combined with --{flag}")
 

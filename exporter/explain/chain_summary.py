@@ -42,6 +42,10 @@ class ChainSummary:
         """Commands of the remedy, with the culprits' processes if they were ever known."""
         return (self.advice or self.event).commands
 
+    def has(self, chain_id: str) -> bool:
+        """Whether it is this chain, or one that waits for it is."""
+        return self.event.chain_id == chain_id or any(one.has(chain_id) for one in self.waiting)
+
     @property
     def duration_ns(self) -> int:
         """As far as it is known."""

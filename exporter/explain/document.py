@@ -9,12 +9,13 @@ import math
 from typing import Any
 
 from exporter.causes import largest_first
-from exporter.chains.event import ChainEvent
+from exporter.chains.event import ChainEvent, Parts
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
 from exporter.explain.sums import ProcessSum
 from exporter.explain.table import top
 from exporter.explain.text import lines
+from exporter.history.recorded_chains import KnownState
 from exporter.history.window import OperationTime
 from exporter.python.call_site import CallSite
 from exporter.totals import Counts
@@ -83,10 +84,11 @@ def _chain(chain: ChainSummary) -> dict[str, Any]:
         "lost_seconds": seconds(event.lost_ns),
         "contribution_ratio": event.contribution,
         "slowdown_ratio": event.slowdown,
+        "now": _present(event) if chain.state is KnownState.OPEN else None,
         "baseline_step_seconds": seconds(event.usual_step_ns) if event.usual_step_ns else None,
         "is_chronic": event.is_chronic,
         "causes": [{"cause": cause, "share_ratio": share} for cause, share in event.shares],
-        "culprits": [{"name": name, "share_ratio": share} for name, share in event.culprits],
+        "culprits": _culprits(event.culprits),
         "culprit_pids": list(event.culprit_tgids),
         "culprit_start_ticks": list(event.culprit_start_ticks),
         "peer_rank": event.peer,
@@ -98,6 +100,19 @@ def _chain(chain: ChainSummary) -> dict[str, Any]:
         "confirmation": _confirmation(chain.confirmation),
         "waiting": [_chain(one) for one in chain.waiting],
     }
+
+
+def _present(event: ChainEvent) -> dict[str, Any]:
+    present = event.present
+    return {
+        "lost_ratio": present.lost_share,
+        "slowdown_ratio": present.slowdown,
+        "culprits": _culprits(present.culprits),
+    }
+
+
+def _culprits(culprits: Parts) -> list[dict[str, Any]]:
+    return [{"name": name, "share_ratio": share} for name, share in culprits]
 
 
 def _process(process: ProcessSum) -> dict[str, Any]:

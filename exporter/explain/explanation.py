@@ -46,6 +46,7 @@ class Explanation:
     """A time span that ends now. chains: the worst first, resolved ones last. run: the latest. is_live: it goes on.
 
     ahead_unix_ns: the latest record that is left out, because the clock was ahead when it was written; 0 if none is.
+    chain_id: of the only chain that it is about; "" for all chains of the time span.
     """
 
     since_unix_ns: int
@@ -57,6 +58,7 @@ class Explanation:
     run: Run | None
     is_live: bool
     ahead_unix_ns: int = 0
+    chain_id: str = ""
 
     def process_of(self, chain: ChainSummary) -> ProcessSum | None:
         """What the process of a chain did."""
@@ -76,18 +78,19 @@ def explain(
     now_unix_ns: int,
     ahead_unix_ns: int = 0,
     with_operations: bool = False,
+    chain_id: str = "",
 ) -> Explanation:
-    """ahead_unix_ns: as in Explanation. with_operations: whether to add the calls of each process, and the lines of Python that
-    made slow ones.
+    """ahead_unix_ns, chain_id: as in Explanation. with_operations: whether to add the calls of each process, and the lines of
+    Python that made slow ones.
     """
     run = runs[-1] if runs else None
     is_live = run is not None and run.is_live(now_unix_ns)
-    selected = (one for one in events if selection.matches(one.event.identity, one.event.tgid))
-    of_chains = ChainSites(
-        chain_summaries(
-            selected, {one.id: one for one in runs}, run.id if run and is_live else None, since_unix_ns, now_unix_ns
-        )
+    # Of a chain, also those that wait for it.
+    selected = (one for one in events if chain_id or selection.matches(one.event.identity, one.event.tgid))
+    summaries = chain_summaries(
+        selected, {one.id: one for one in runs}, run.id if run and is_live else None, since_unix_ns, now_unix_ns
     )
+    of_chains = ChainSites(one for one in summaries if not chain_id or one.has(chain_id))
     sums = Sums(selection, with_operations=with_operations)
     sums.add(of_chains.watched(windows))
     chains, processes = of_chains.chains(), sums.processes()
@@ -101,6 +104,7 @@ def explain(
         run,
         is_live,
         ahead_unix_ns,
+        chain_id,
     )
 
 

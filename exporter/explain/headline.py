@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from exporter.causes import JOB_CAUSES, Cause, largest_culprit
+from exporter.causes import JOB_CAUSES, Cause
 from exporter.chains.chain import Effect, End
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary
@@ -68,7 +68,7 @@ def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
     event = chain.event
     length = "" if event.cause in _MOMENTS else f" for {figures.duration(chain.duration_ns)}"
     facts = [f"{_effect(chain, process)}{length}", event.severity.name.lower()]
-    if culprit := largest_culprit(event.culprits):
+    if culprit := event.culprit:
         facts.append(f"culprit {culprit}")
     if chain.state is KnownState.INTERRUPTED:
         facts.append("end not known")
@@ -86,7 +86,7 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     event = chain.event
     is_open = chain.state is KnownState.OPEN
     name = process_name(event.identity, event.tgid, process.labels.comm if process else "")
-    share = event.lost_at_worst
+    share, worst = event.lost(is_over=not is_open)
     cause = event.cause.value
     if event.cause in _FAILURES:
         detail = f": {event.detail}" if event.detail and event.cause in _MOMENTS else ""
@@ -94,16 +94,19 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     if event.cause is Cause.COLD_START:
         return f"{name} had a cold start and lost {share} of the time until its steps were steady ({cause})"
     if event.cause is Cause.PEER_RANK:
-        return f"{name} {'waits' if is_open else 'waited'} for rank {event.peer} for {share} of its time ({cause})"
+        return (
+            f"{name} {'waits' if is_open else 'waited'} for rank {event.peer} for {share} of its time{worst} ({cause})"
+        )
     if event.cause is Cause.SLOW_RANK:
         verb = "wait" if is_open else "waited"
         return f"the other ranks {verb} for {name}, and no host resource explains why ({cause})"
     if event.cause is Cause.CHANGED:
         return f"{name} has changed for good: {event.detail} ({cause})"
     if event.cause in JOB_CAUSES:
-        times = f" {1 + event.slowdown:.1f} times" if event.slowdown is not None else ""
+        slowdown = event.present.slowdown
+        times = f" {1 + slowdown:.1f} times" if slowdown is not None else ""
         return f"{name} {'is' if is_open else 'was'}{times} slower {_BECAUSE[event.cause]} ({cause})"
-    return f"{name} {'loses' if is_open else 'lost'} {share} of its time to {cause}"
+    return f"{name} {'loses' if is_open else 'lost'} {share} of its time to {cause}{worst}"
 
 
 def _when(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
@@ -119,8 +122,8 @@ def _when(chain: ChainSummary, now_unix_ns: int, zone: tzinfo | None) -> str:
 
 def _culprit(chain: ChainSummary) -> str:
     event = chain.event
-    if event.culprits:
-        name, part = event.culprits[0]
+    if event.present.culprits:
+        name, part = event.present.culprits[0]
         return f"; culprit {name}" if part >= _MOSTLY else f"; culprit {name} ({percent(part)} of it)"
     return "; it was never faster" if event.is_chronic else ""
 

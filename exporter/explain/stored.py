@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from exporter.chains.event import ChainEvent
 from exporter.errors import BadInput
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, explain
@@ -13,13 +14,15 @@ from exporter.history.as_of import known_now, known_then
 from exporter.history.process_names import no_match, process_name
 from exporter.history.reader import opened
 from exporter.history.recorded_chains import KnownState
-from exporter.history.run import Run
+from exporter.history.run import RecordedEvent, Run
 from exporter.history.scope import EVERYTHING, Scope
 from exporter.history.selection import Selection
 from exporter.text.figures import time_of_day
 from exporter.units import NANOSECONDS
 
 _CHAIN_ID_MIN = 4
+_NAMED_MAX = 8
+_BEFORE_CHAIN_NS = 10 * NANOSECONDS
 
 
 def explain_stored(
@@ -62,6 +65,45 @@ def explain_stored(
             names = (process_name(one.labels.identity, one.labels.tgid, one.labels.comm) for one in every.processes)
             raise no_match(workload, names)
     return found
+
+
+def explain_chain(path: Path, chain_id: str, *, with_operations: bool = False) -> Explanation:
+    """The chain whose id begins with these characters, and its process, from shortly before its onset until now.
+
+    Raises BadInput if no chain or several begin so, and what opened() raises.
+    """
+    now_unix_ns = time.time_ns()
+    with opened(path) as history:
+        of_chain = _of_chain(chain_id, known_now(history, 0, now_unix_ns).events)
+        since_unix_ns = max(min(one.began_unix_ns for one in of_chain) - _BEFORE_CHAIN_NS, 0)
+        known = known_now(history, since_unix_ns, now_unix_ns)
+        return explain(
+            known.runs,
+            known.events,
+            known.windows,
+            selection=Selection.of(f"pid={of_chain[-1].tgid}" if of_chain[-1].tgid else ""),
+            since_unix_ns=since_unix_ns,
+            now_unix_ns=now_unix_ns,
+            ahead_unix_ns=known.ahead_unix_ns,
+            with_operations=with_operations,
+            chain_id=of_chain[0].chain_id,
+        )
+
+
+def _of_chain(wanted: str, events: Sequence[RecordedEvent]) -> list[ChainEvent]:
+    """The events of the only chain whose id begins so."""
+    by_chain: dict[str, list[ChainEvent]] = {}
+    for one in events:
+        by_chain.setdefault(one.event.chain_id, []).append(one.event)
+    matching = [one for one in by_chain if len(wanted) >= _CHAIN_ID_MIN and one.startswith(wanted)]
+    if len(matching) == 1:
+        return by_chain[matching[0]]
+    latest = [of_chain[-1] for of_chain in by_chain.values()][: -_NAMED_MAX - 1 : -1]
+    named = ", ".join(f"{event.chain_id[:8]} ({event.cause.value})" for event in latest)
+    raise BadInput(
+        f"--chain: {'more than one' if matching else 'no'} chain of the history begins with {wanted!r}",
+        remedy=f"the latest are {named}" if named else "the history has no chains",
+    )
 
 
 def _refuse_before(runs: Sequence[Run], at_unix_ns: int) -> None:

@@ -82,7 +82,7 @@ def _head(view: _View) -> Iterator[str]:
         yield _verdict(view, of.chains[0])
     elif of.status is Status.WAS_SLOW:
         many = f"The worst of {len(of.chains)} chains in" if len(of.chains) > 1 else "In"
-        if of.chains[0].is_failure:
+        if of.chains[0].is_failure or of.chain_id:
             yield _verdict(view, of.chains[0])
         else:
             yield f"Nothing is slow now. {many} {view.span}: {_verdict(view, of.chains[0])}"
@@ -193,10 +193,10 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
     costs = []
     if event.is_chronic:
         costs.append(f"{percent(event.lost_share)} of the time lost since the job was first seen")
-    elif event.slowdown is not None and event.usual_step_ns:
+    elif (slowdown := event.present.slowdown) is not None and event.usual_step_ns:
         costs.append(
-            f"steps {'take' if is_open else 'took'} {1 + event.slowdown:.1f} times as long:"
-            f" {figures.duration(event.usual_step_ns)} -> {figures.duration(event.usual_step_ns * (1 + event.slowdown))}"
+            f"steps {'take' if is_open else 'took'} {1 + slowdown:.1f} times as long:"
+            f" {figures.duration(event.usual_step_ns)} -> {figures.duration(event.usual_step_ns * (1 + slowdown))}"
         )
     elif event.usual_step_ns:
         costs.append(f"no step has ended since then; the baseline is {figures.duration(event.usual_step_ns)} a step")
@@ -238,8 +238,8 @@ def _reasons(event: ChainEvent) -> Iterator[str]:
         return
     if event.shares:
         yield f"lost time by cause: {figures.named_shares(event.shares)}"
-    if event.culprits:
-        yield f"{event.cause.value} by culprit: {figures.named_shares(event.culprits)}"
+    if culprits := event.present.culprits:
+        yield f"{event.cause.value} by culprit: {figures.named_shares(culprits)}"
 
 
 def _where(event: ChainEvent, process: ProcessSum | None) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.files import content
 from exporter.history.file_guard import SIDE_SUFFIXES, LockedFile, Unusable
@@ -20,7 +21,7 @@ from exporter.history.packing import packed
 from exporter.history.stack_table import StackTable
 from exporter.history.window_batch import WindowBatch
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 APPLICATION_ID: Final = 0x67707573  # "gpus"; marks our files among other databases
 MAGIC: Final = b"SQLite format 3\0"
 HEADER_BYTES: Final = 100
@@ -67,7 +68,9 @@ create table memberships (
     ranks integer not null, collectives integer not null, entered_unix_ns integer not null, labels text not null,
     seen_unix_ns integer not null, primary key (run, process, communicator)) without rowid;
 """
-_ADDED: Final = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
+# No table: events of the kind `updated`, the last one of each open chain, which older versions cannot read.
+_SCHEMA_5: Final = ""
+_ADDED: Final = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5)
 """What each version added. A file of an older one gets what it lacks."""
 
 
@@ -98,6 +101,7 @@ class Store:
         self._file = file
         self._limits = SizeLimits.of(max_bytes)
         self._stacks = StackTable(self._limits.pages_bytes)
+        self._updates: dict[str, int] = {}  # chain -> the row of its last update
         _refuse_foreign(file.path)
         file.ensure_file()
         self._identity = file.identity()
@@ -165,7 +169,8 @@ class Store:
         """In one transaction."""
         try:
             with self._connection as transaction:
-                transaction.executemany(INSERT_EVENT, (event_row(self._run, event) for event in events))
+                for event in events:
+                    self._write_event(transaction, event)
                 for batch in batches:
                     self._write_batch(transaction, batch)
                 transaction.execute("update runs set seen_unix_ns = ? where id = ?", (now_unix_ns, self._run))
@@ -173,6 +178,15 @@ class Store:
             self._connection.execute("select id from runs limit 1").fetchone()
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
+
+    def _write_event(self, transaction: sqlite3.Connection, event: ChainEvent) -> None:
+        """An update takes the place of the one before, and whatever comes next takes its place."""
+        row = self._updates.pop(event.chain_id, None)
+        if row is not None:
+            transaction.execute("delete from events where id = ?", (row,))
+        cursor = transaction.execute(INSERT_EVENT, event_row(self._run, event))
+        if event.change is Change.UPDATED and cursor.lastrowid is not None:
+            self._updates[event.chain_id] = cursor.lastrowid
 
     def _write_batch(self, transaction: sqlite3.Connection, batch: WindowBatch) -> None:
         transaction.execute(

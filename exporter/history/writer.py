@@ -128,11 +128,12 @@ class HistoryWriter:
                 self._open_chains.add(event.chain_id)
 
     def _keep(self, events: Sequence[ChainEvent], batches: Sequence[WindowBatch]) -> None:
-        """Windows are dropped; the latest events wait for the next attempt."""
+        """Windows are dropped; the latest events wait for the next attempt, without updates, which come again."""
         for batch in batches:
             self._own.add(catalog.own.HISTORY_DROPPED, len(batch.windows), NOT_WRITTEN)
+        events = [event for event in events if event.change is not Change.UPDATED]
         self._own.add(catalog.own.HISTORY_DROPPED, max(len(events) - BACKLOG_MAX, 0), NOT_WRITTEN)
-        self._backlog = list(events[-BACKLOG_MAX:])
+        self._backlog = events[-BACKLOG_MAX:]
 
     def _prune(self, store: Store, now: Moment) -> None:
         store.prune(now.unix_ns - int(self._settings.retention_seconds * NANOSECONDS), self._open_chains)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from exporter.causes import largest_culprit
 from exporter.chains.event import ChainEvent
 from exporter.history.recorded_chains import KnownState, RecordedChain
 from exporter.history.run import RecordedEvent, Run
@@ -85,7 +84,7 @@ def _figures(event: ChainEvent) -> Row:
         seconds(event.lost_ns),
         event.contribution,
         event.slowdown,
-        largest_culprit(event.culprits),
+        event.culprit,
         event.culprit_tgids[0] if event.culprit_tgids else None,
         event.peer,
         event.detail,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
+from typing import Final, NamedTuple
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainEvent, ChainProcess, ChainSink
@@ -18,6 +19,24 @@ from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
+REPEAT_NS: Final = 10 * NANOSECONDS
+"""A chain without a change is sent so often: its duration and what is lost in it grow."""
+
+
+class _Known(NamedTuple):
+    """What was last sent of an open chain."""
+
+    figures: tuple[object, ...]
+    sent_ns: int
+
+
+def _shown(chain: Chain) -> tuple[object, ...]:
+    """What a reader would see: percents, tenths of a slowdown, names."""
+    present = chain.present
+    shares = tuple(round(100 * share) for share in (present.lost_share, chain.lost_share))
+    slowdown = round(10 * present.slowdown) if present.slowdown is not None else None
+    return chain.cause, chain.severity, shares, slowdown, [name for name, _ in present.culprits], chain.detail
+
 
 def _boot_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -26,7 +45,8 @@ def _boot_ns() -> int:
 class ChainEvents:
     """processes: of /proc, for the numbers in a remedy's commands. sources: of evidence, none where no living process is there.
 
-    boot_ns: CLOCK_BOOTTIME, which start times of processes are of.
+    boot_ns: CLOCK_BOOTTIME, which start times of processes are of. keepers: those of the sinks that receive what holds now of a
+    chain that goes on.
     """
 
     def __init__(
@@ -35,15 +55,30 @@ class ChainEvents:
         sinks: Sequence[ChainSink],
         sources: Sequence[EvidenceSource] = (),
         boot_ns: Callable[[], int] = _boot_ns,
+        keepers: Sequence[ChainSink] = (),
     ) -> None:
         self._processes = processes
         self._sinks = tuple(sinks)
+        self._keepers = tuple(keepers)
+        self._known: dict[str, _Known] = {}  # by id of an open chain
         self._sources = tuple(sources)
         self._boot_ns = boot_ns
 
     def transition(self, transition: Transition, process: ChainProcess, now: Moment) -> None:
         """A chain has opened, changed or ended."""
         self._send(transition, process, now)
+
+    def update(self, open_chains: Collection[Chain], process_of: Callable[[Chain], ChainProcess], now: Moment) -> None:
+        """Send open chains as they are now to the keepers: those that have changed, and each once in REPEAT_NS."""
+        known, self._known = self._known, {}
+        for chain in open_chains:
+            figures, last = _shown(chain), known.get(chain.id)
+            if last is None:  # it has just been sent to every sink
+                last = _Known(figures, now.monotonic_ns)
+            elif last.figures != figures or now.monotonic_ns - last.sent_ns >= REPEAT_NS:
+                self._send(Transition(Change.UPDATED, chain), process_of(chain), now, to=self._keepers)
+                last = _Known(figures, now.monotonic_ns)
+            self._known[chain.id] = last
 
     def evidence(
         self,
@@ -59,7 +94,15 @@ class ChainEvents:
                 chain = newest.get(found.chain.id, found.chain)
                 self._send(Transition(Change.EVIDENCE, chain), found.process, now, found.lines)
 
-    def _send(self, transition: Transition, process: ChainProcess, now: Moment, evidence: tuple[str, ...] = ()) -> None:
+    def _send(
+        self,
+        transition: Transition,
+        process: ChainProcess,
+        now: Moment,
+        evidence: tuple[str, ...] = (),
+        *,
+        to: Sequence[ChainSink] | None = None,
+    ) -> None:
         context = process_context(self._processes, process.tgid)._replace(
             start_ticks=self._start_ticks(process.tgid, 0),
             culprit_tgids=process.culprit_tgids,
@@ -69,7 +112,7 @@ class ChainEvents:
             ),
         )
         event = ChainEvent.from_transition(transition, process.identity, context, now, evidence)
-        for sink in self._sinks:
+        for sink in self._sinks if to is None else to:
             sink.on_chain_event(event)
 
     def _start_ticks(self, tgid: int, charged_for_ns: int | None) -> int:

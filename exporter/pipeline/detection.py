@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from exporter import catalog
 from exporter.accounting.progress import WorkloadProgress
-from exporter.causes import LOST_TIME_CAUSES, Cause, largest_culprit
+from exporter.causes import LOST_TIME_CAUSES, Cause
 from exporter.chains import verdict
 from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, ChainState, Change, Effect, Severity, Transition, span_id
@@ -189,8 +189,12 @@ class Detection:
         worst_first = sorted(self._engine.open_chains(), key=lambda one: -one.severity)
         for chain in worst_first[:MAX_INFOS]:
             if chain.process in totals:
-                culprit = chain.peer or largest_culprit(chain.culprits)
-                totals[chain.process][Series(catalog.chains.INFO, (chain.id, chain.cause.value, culprit))] = 1
+                named = (chain.id, chain.cause.value)
+                totals[chain.process] |= {
+                    Series(catalog.chains.INFO, (*named, chain.culprit)): 1,
+                    Series(catalog.chains.LOST, named): round(chain.present.lost_share * NANOSECONDS),
+                    Series(catalog.chains.LOST_AT_WORST, named): round(chain.lost_share * NANOSECONDS),
+                }
         return totals
 
     def traces(self, of: Collection[int]) -> dict[int, dict[Series, Trace]]:
@@ -227,7 +231,6 @@ class Detection:
             labels = (cause.value, effect.value)
             series[Series(catalog.chains.ACTIVE, labels)] = int(is_open)
             series[Series(catalog.chains.SEVERITY, labels)] = int(chain.severity) if is_open else 0
-            series[Series(catalog.chains.LOST, labels)] = round(chain.lost_share * NANOSECONDS) if is_open else 0
         return series
 
     def _counted(self, transitions: list[Transition]) -> list[Transition]:

@@ -183,8 +183,8 @@ class Pipeline:
         return self._detection.open_chains() if self._detection else []
 
     def culprit_tgids(self, chain: Chain) -> tuple[int, ...]:
-        """Processes with the name of the chain's largest culprit."""
-        culprit = largest_culprit(chain.culprits)
+        """Processes with the name of the chain's largest culprit now."""
+        culprit = largest_culprit(chain.present.culprits)
         return self._accounting.tgids_of(chain.process, culprit) if self._accounting and culprit else ()
 
     def charged_since_ns(self, tgids: Iterable[int]) -> tuple[int, ...]:

@@ -210,6 +210,7 @@ class WorkloadTracking:
             self._events.transition(transition, self._chain_process(transition.chain, culprit_tgids), self._clock.now())
         transitions = [one.transition for one in detected]
         chains, now = self._pipeline.open_chains(), self._clock.now()
+        self._pipeline.run("chains", partial(self._events.update, chains, self._chain_process, now))
         self._pipeline.run("chains", partial(self._events.evidence, chains, transitions, self._chain_process, now))
 
     def _chain_process(self, chain: Chain, culprit_tgids: tuple[int, ...] | None = None) -> ChainProcess:

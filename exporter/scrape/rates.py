@@ -264,6 +264,7 @@ def _operation(
 def _chains(now: Scrape) -> tuple[OpenChain, ...]:
     """Open chains, the worst first; ids and culprits are from the info metric of the same cause."""
     severities = now.numbers_of(catalog.chains.SEVERITY)
+    lost, worst = now.numbers_of(catalog.chains.LOST), now.numbers_of(catalog.chains.LOST_AT_WORST)
     infos: dict[tuple[Identity | None, str], list[tuple[str, str]]] = defaultdict(list)
     for identity, (chain_id, cause, culprit) in now.numbers_of(catalog.chains.INFO):
         infos[identity, cause].append((chain_id, culprit))
@@ -272,6 +273,7 @@ def _chains(now: Scrape) -> tuple[OpenChain, ...]:
         identity, (cause, effect) = key
         if identity is not None and active.value > 0:
             known = infos.get((identity, cause), [])
+            keys = [(identity, (chain_id, cause)) for chain_id, _ in known]
             found.append(
                 OpenChain(
                     identity,
@@ -280,6 +282,8 @@ def _chains(now: Scrape) -> tuple[OpenChain, ...]:
                     _severity(severities.get(key, Number(0)).value),
                     culprits=tuple(sorted({culprit for _, culprit in known if culprit})),
                     ids=tuple(sorted(chain_id for chain_id, _ in known)),
+                    lost_share=max((lost[one].value for one in keys if one in lost), default=None),
+                    worst_lost_share=max((worst[one].value for one in keys if one in worst), default=None),
                 )
             )
     return tuple(sorted(found, key=lambda one: (-one.severity, one.identity.values(), one.cause, one.effect)))

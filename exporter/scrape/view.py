@@ -28,7 +28,11 @@ class Process(NamedTuple):
 
 
 class OpenChain(NamedTuple):
-    """A causal chain, or several of one workload with the same cause and effect."""
+    """A causal chain, or several of one workload with the same cause and effect.
+
+    lost_share, worst_lost_share: of the time, now and at the worst, the largest of them; None beyond the chains that are exported
+    with their ids.
+    """
 
     identity: Identity
     cause: str
@@ -36,6 +40,8 @@ class OpenChain(NamedTuple):
     severity: Severity
     culprits: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    lost_share: float | None = None
+    worst_lost_share: float | None = None
 
 
 class OperationRates(NamedTuple):

@@ -200,7 +200,7 @@ def _shortened(lines: list[Line], height: int, what: str) -> list[Line]:
 
 
 def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line]:
-    """A line for each chain that matches the filter: severity, workload, cause, effect, culprits."""
+    """A line for each chain that matches the filter: severity, workload, cause, effect, lost share, culprits."""
     shown = {workload.identity for workload in arranged(screen, view)}
     is_filtered = bool(screen.filter or screen.typed)
     chains = [chain for chain in view.chains if not is_filtered or chain.identity in shown]
@@ -218,7 +218,7 @@ def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line
                 StyledText(f"{chain.severity.name:<8}  ", style),
                 StyledText(f"{cut}{blanks}  "),
                 StyledText(_what(chain, glyphs), Style.BOLD),
-                StyledText(_culprits(chain)),
+                StyledText(f"{_lost(chain, glyphs)}{_culprits(chain)}"),
             )
         )
     return lines
@@ -227,6 +227,14 @@ def _chains(view: View, screen: Screen, width: int, glyphs: Glyphs) -> list[Line
 def _what(chain: OpenChain, glyphs: Glyphs) -> str:
     """`lock → longer gap`; the cause alone where nothing in particular takes longer."""
     return chain.cause if chain.effect in _NO_EFFECTS else f"{chain.cause} {glyphs.leads_to} longer {chain.effect}"
+
+
+def _lost(chain: OpenChain, glyphs: Glyphs) -> str:
+    """`, 48 % now, 55 % at its worst`; once where both are the same."""
+    if chain.lost_share is None or chain.worst_lost_share is None:
+        return ""
+    present, worst = (terminal_text.share(share, glyphs) for share in (chain.lost_share, chain.worst_lost_share))
+    return f", {present} now, {worst} at its worst" if present != worst else f", {present} now"
 
 
 def _culprits(chain: OpenChain) -> str:
@@ -241,7 +249,7 @@ def _detail(view: View, workload: Workload, scroll: int, size: tuple[int, int], 
     for chain in view.chains:
         if chain.identity == workload.identity:
             style = SEVERITY_STYLES[chain.severity]
-            text = f"chain {_what(chain, glyphs)}{_culprits(chain)}"
+            text = f"chain {_what(chain, glyphs)}{_lost(chain, glyphs)}{_culprits(chain)}"
             lines.append((StyledText(f"{chain.severity.name:<8}  ", style), StyledText(text)))
             lines += [(StyledText(f"{'':<8}  id {chain_id}", Style.DIM),) for chain_id in chain.ids]
     for number, loss in enumerate(workload.lost or ()):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dashboards.__main__ import BOARDS
 from docs.generate import ROOT
-from exporter.catalog import METRICS
+from exporter.catalog import COMMON_LABELS, METRICS
 from exporter.causes import Cause
+from exporter.history.selection import Selection
+from exporter.model import Identity
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.promtool import NEEDS_PROMTOOL, PROMTOOL
 
@@ -21,6 +26,16 @@ TESTS = sorted((ROOT / "tests" / "alerts").glob("*.test.yaml"))
 RUNBOOK = (ALERTS / "runbook.md").read_text(encoding="utf-8")
 RULES = "".join(path.read_text(encoding="utf-8") for path in RULE_FILES)
 NAMES = re.findall(r"^ +- alert: (\w+)$", RULES, flags=re.M)
+
+EXPECTED = [
+    alert
+    for path in TESTS
+    for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+    for expected in test.get("alert_rule_test", [])
+    for alert in expected["exp_alerts"]
+    if "explain" in alert.get("exp_annotations", {})
+]
+"""Alerts that the rules fire in tests/alerts, as promtool has checked them."""
 
 CAUSES = RUNBOOK.partition("\n## Causes\n")[2].partition("\n## ")[0].partition("\n### ")[0]
 
@@ -110,8 +125,24 @@ class TestAlerts:
             return
 
         assert {"container", "pod", "namespace", "node"} <= set(re.findall(r"\$labels\.(\w+)", description))
-        assert "ssh {{ $labels.node }} sudo gpu-stall-exporter explain" in text
-        assert "--field-selector spec.nodeName={{ $labels.node }} -o name) -- gpu-stall-exporter explain" in text
+        assert "ssh {{ $labels.node }} sudo /usr/local/bin/gpu-stall-exporter explain" in text
+        assert "--field-selector spec.nodeName={{ $labels.node }} -o name) --\n" in text
+
+    @pytest.mark.parametrize("alert", EXPECTED, ids=lambda one: one["exp_annotations"]["explain"][-60:])
+    def test_its_command_selects_its_own_chain_or_workload(self, alert: dict[str, dict[str, str]]) -> None:
+        """As our command line reads it: another job of the node may be worse. With a pod it runs in the exporter's pod."""
+        labels, command = alert["exp_labels"], alert["exp_annotations"]["explain"]
+        where, _, options = command.partition("gpu-stall-exporter explain ")
+        known = dict(one.removeprefix("--").split("=", 1) for one in shlex.split(options))
+        identity = Identity(*(labels.get(name, "") for name in COMMON_LABELS))
+
+        assert where.startswith("kubectl " if "namespace" in labels or "pod" in labels else "ssh ")
+        if "chain_id" in labels:
+            assert known == {"chain": labels["chain_id"]}
+        else:
+            assert known.keys() == {"since", "workload"}
+            assert Selection.of(known["workload"]).matches(identity, 0)
+            assert not Selection.of(known["workload"]).matches(replace(identity, node="another"), 0)
 
 
 class TestMetrics:

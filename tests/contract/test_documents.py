@@ -53,6 +53,7 @@ OTHER_FLAGS = {
     "store.max-bytes",
     "store.path",
     "store.retention",
+    "chain",
     "compare",
     "config.file",
     "deadline",

@@ -18,7 +18,7 @@ from exporter.output.otlp.records import LogRecord, SpanRecord
 from exporter.output.otlp.window_records import window_record
 from tests.support.history import a_window, process_labels
 from tests.support.otlp_records import read_logs_json, read_logs_protobuf, read_spans_json, read_spans_protobuf
-from tests.support.reports import BEGAN_UNIX_NS, CHAIN_ID, RANK, SECOND, SENTENCE, SPAN_ID, a_report
+from tests.support.reports import BEGAN_UNIX_NS, CHAIN_ID, RANK, SECOND, SENTENCE, SENTENCE_OF_WORST, SPAN_ID, a_report
 
 ORIGIN = Origin("gpu7", "gpu-stall-exporter", (("deployment.environment.name", "prod"),))
 HOSTILE = Identity(node='no"de\\', container="a\nb", pod='",le="1"} 7')
@@ -110,7 +110,7 @@ class TestContent:
         found, *_ = read_spans_json(json_records.encode_spans(SPANS, ORIGIN))
 
         assert (found.trace_id, found.span_id, found.name, found.kind) == (CHAIN_ID, SPAN_ID, "cpu_contention", 1)
-        assert (found.end_unix_ns - found.start_unix_ns, found.status) == (15 * SECOND, (2, SENTENCE))
+        assert (found.end_unix_ns - found.start_unix_ns, found.status) == (15 * SECOND, (2, SENTENCE_OF_WORST))
         assert [event.name for event in found.events] == ["gpustall.chain.opened"]
         assert found.resource == ORIGIN.resource(RANK)
 

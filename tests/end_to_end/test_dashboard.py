@@ -162,7 +162,7 @@ class TestPages:
         said = server.call("explain", at=moment)["summary"]
 
         assert signed_in.open(f"/?until={moment}").page.texts("h1") == [said]
-        assert "loses up to 46 %" in said
+        assert "loses 46 %" in said
 
     def test_team_sees_its_namespace(self, server: Serving) -> None:
         """In every page, and in what may be downloaded."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.alertmanager_server import SHIPPED, Notification, alerting, fire, notifications
+from tests.support.alertmanager_server import (
+    SHIPPED,
+    Notification,
+    alerting,
+    fire,
+    notifications,
+    send,
+    with_messages,
+)
 from tests.support.paging import CRITICAL, Page, page
-from tests.support.receiver import receiver
+from tests.support.receiver import Receiver, receiver
 from tests.support.requirements import need_command, need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually, only
@@ -50,6 +60,16 @@ class TestPage:
         """To the section of that alert."""
         assert only(paged.paged()[0].alerts)["annotations"]["runbook_url"].endswith(f"runbook.md#{CRITICAL.lower()}")
 
+    def test_its_command_begins_with_its_chain(self, paged: Page) -> None:
+        """Pasted while it is open."""
+        first, *rest = paged.explained.splitlines()
+        alert = only(paged.paged()[0].alerts)
+
+        assert re.match(
+            rf"rank 0 .* of its time to cpu_contention.*; culprit {paged.culprit}\b.* Still going on\.$", first
+        )
+        assert f"chain {alert['labels']['chain_id']}" in "\n".join(rest)
+
     def test_the_webhook_gets_it_as_well(self, paged: Page) -> None:
         """In addition to the pager."""
         assert [one.status for one in paged.notifications if one.receiver == "webhook"] == ["firing", "resolved"]
@@ -65,6 +85,70 @@ def both(told: list[Notification]) -> list[dict[str, Any]]:
     """The alerts that were paged, once two of them were."""
     paged = [alert for one in told if one.receiver == "pager" for alert in one.alerts]
     return paged if len(paged) > 1 else []
+
+
+def incident(container: str, chain: str, **changes: Any) -> dict[str, Any]:
+    """A critical chain of a job on bare metal, with annotations that name it."""
+    annotations = {name: f"{name} of {chain}" for name in ("description", "explain", "dashboard", "runbook_url")}
+    labels = {"alertname": CRITICAL, "severity": "critical", "node": "a", "container": container, "chain_id": chain}
+    return {"labels": labels, "annotations": annotations, **changes}
+
+
+def messages(found: Receiver, of: str) -> list[dict[str, Any]]:
+    """What was sent to PagerDuty or Slack so far."""
+    return [json.loads(request.content) for request in found.requests if request.path == f"/{of}"]
+
+
+def first_of(chain: str, sent: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first message that names a chain."""
+    return next((one for one in sent if chain in json.dumps(one)), None)
+
+
+class TestMessages:
+    """The text of a page and of a message to a channel."""
+
+    def test_page_is_of_what_fires_and_not_of_what_is_over(self, tmp_path: Path) -> None:
+        """A chain of the job is resolved while its next one fires: title, command, runbook and board are those of the second."""
+        with receiver() as found, alerting(found, tmp_path / "alertmanager", with_messages) as server:
+            send(server, incident("job_1", "1111"))
+            eventually(lambda: first_of("1111", messages(found, "pagerduty")), "the first chain pages")
+            over = datetime.now(UTC).isoformat()
+            send(server, incident("job_1", "1111", endsAt=over), incident("job_1", "2222"))
+            event = eventually(lambda: first_of("2222", messages(found, "pagerduty")), "the second chain pages")
+
+        assert event["event_action"] == "trigger"
+        assert event["payload"]["summary"] == "description of 2222"
+        assert event["payload"]["custom_details"]["explain"] == "explain of 2222"
+        del event["payload"]["custom_details"]["resolved"]  # Alertmanager's own list
+        assert "1111" not in json.dumps(event)
+
+    def test_message_to_a_channel_says_what_is_over(self, tmp_path: Path) -> None:
+        """After what fires."""
+        low = {"severity": "warning"}
+        with receiver() as found, alerting(found, tmp_path / "alertmanager", with_messages) as server:
+            first, second = incident("job_1", "1111"), incident("job_1", "2222")
+            first["labels"] |= low
+            second["labels"] |= low
+            send(server, first)
+            eventually(lambda: first_of("1111", messages(found, "slack")), "the first chain is in the channel")
+            send(server, first | {"endsAt": datetime.now(UTC).isoformat()}, second)
+            message = eventually(lambda: first_of("2222", messages(found, "slack")), "the second one is in the channel")
+        (attachment,) = message["attachments"]
+
+        assert attachment["title_link"] == "runbook_url of 2222"
+        assert attachment["text"].split("\n")[:2] == ["description of 2222", "```explain of 2222```"]
+        assert "1111" not in attachment["text"].partition("Resolved: ")[0]
+
+    def test_two_jobs_of_a_node_without_kubernetes_are_two_incidents(self, tmp_path: Path) -> None:
+        """Each has a page of its own."""
+        with receiver() as found, alerting(found, tmp_path / "alertmanager", with_messages) as server:
+            send(server, incident("job_1", "1111"))
+            first = eventually(lambda: first_of("1111", messages(found, "pagerduty")), "the first job pages")
+            send(server, incident("job_2", "2222"))
+            second = eventually(lambda: first_of("2222", messages(found, "pagerduty")), "the second job pages")
+
+        assert first["dedup_key"] != second["dedup_key"]
+        assert "1111" not in json.dumps(second)
 
 
 class TestConfiguration:

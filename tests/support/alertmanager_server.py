@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,12 +44,29 @@ def configuration(url: str) -> str:
     return f"{head}\nreceivers:\n{hooks}"
 
 
+def with_messages(url: str) -> str:
+    """The shipped configuration, with its messages: events of PagerDuty go to url/pagerduty, messages of Slack to url/slack."""
+    text = SHIPPED.read_text(encoding="utf-8")
+    for shipped, of_test in (
+        ("group_interval: 1m", "group_interval: 2s"),
+        ("group_interval: 5m", "group_interval: 2s"),
+        ("group_wait: 30s", "group_wait: 1s"),
+        ("group_wait: 5s", "group_wait: 1s"),
+        ("routing_key_file: /etc/alertmanager/pagerduty.key", f"routing_key: key\n        url: '{url}/pagerduty'"),
+        ("api_url_file: /etc/alertmanager/slack.url", f"api_url: '{url}/slack'"),
+        ("http://127.0.0.1:9095/gpu-stalls", f"{url}/webhook"),
+    ):
+        assert shipped in text, shipped
+        text = text.replace(shipped, of_test)
+    return text
+
+
 @contextmanager
-def alerting(found: Receiver, folder: Path) -> Iterator[Server]:
-    """A running Alertmanager that notifies the receiver."""
+def alerting(found: Receiver, folder: Path, configured: Callable[[str], str] = configuration) -> Iterator[Server]:
+    """A running Alertmanager that notifies the receiver. configured: makes its configuration from the receiver's address."""
     binary = need_command("prometheus-alertmanager", "prometheus-alertmanager")
     folder.mkdir()
-    (folder / "alertmanager.yml").write_text(configuration(found.url), encoding="utf-8")
+    (folder / "alertmanager.yml").write_text(configured(found.url), encoding="utf-8")
     command = [
         binary,
         f"--config.file={folder}/alertmanager.yml",
@@ -63,10 +80,14 @@ def alerting(found: Receiver, folder: Path) -> Iterator[Server]:
 
 def fire(server: Server, *alerts: dict[str, str]) -> None:
     """Fires alerts with these labels, as Prometheus would."""
-    document = [{"labels": labels, "annotations": {"description": labels["alertname"]}} for labels in alerts]
+    send(server, *({"labels": labels, "annotations": {"description": labels["alertname"]}} for labels in alerts))
+
+
+def send(server: Server, *alerts: dict[str, Any]) -> None:
+    """Sends alerts in Alertmanager's format, as Prometheus would."""
     request = urllib.request.Request(
         f"http://{server.address}/api/v2/alerts",
-        data=json.dumps(document).encode(),
+        data=json.dumps(alerts).encode(),
         headers={"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=10):  # noqa: S310 - the same

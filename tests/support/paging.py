@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from gpustall_standin.scenarios import HOST_BOUND
 from tests.faults.injectors.cpu import HOG, named_shell
 from tests.support.alertmanager_server import Notification, alerting, notifications
 from tests.support.exporter_process import Exporter, running
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.prometheus_server import Prometheus, serving
 from tests.support.receiver import receiver
 from tests.support.requirements import ROOT, need_command
@@ -42,12 +45,16 @@ scrape_configs:
 
 @dataclass(frozen=True)
 class Page:
-    """seconds: from the start of the fault to the page. notifications: until the resolution. logs: the exporter's."""
+    """seconds: from the start of the fault to the page. notifications: until the resolution. logs: the exporter's.
+
+    explained: what the command of the page prints on the node.
+    """
 
     culprit: str
     seconds: float
     notifications: list[Notification]
     logs: str
+    explained: str
 
     def paged(self) -> list[Notification]:
         """Notifications of critical chains that the pager got."""
@@ -57,7 +64,9 @@ class Page:
 def page(folder: Path) -> Page:
     """Waits for the page and for its resolution: about two minutes."""
     command = standin.trainer_command("--ranks=1", "--seed=1", "--quiet", *HOST_BOUND)
-    with receiver() as found, running() as exporter, alerting(found, folder / "alertmanager") as alertmanager:
+    history = folder / "state" / "history.sqlite"
+    kept = f"--history.path={history}"
+    with receiver() as found, running(kept) as exporter, alerting(found, folder / "alertmanager") as alertmanager:
         text = _CONFIGURATION.format(
             seconds=SCRAPE_SECONDS,
             rules=ROOT / "alerts",
@@ -75,11 +84,19 @@ def page(folder: Path) -> Page:
                     first: Notification = eventually(
                         lambda: next(iter(_paged(notifications(found), "firing")), None), "a page"
                     )
+                    explained = _pasted(first.alerts[0]["annotations"]["explain"], history)
                 eventually(lambda: _paged(notifications(found), "resolved"), "its resolution")
             finally:
                 job.kill()
                 job.wait()
-        return Page(HOG, first.arrived_seconds - began_seconds, notifications(found), exporter.logs)
+        return Page(HOG, first.arrived_seconds - began_seconds, notifications(found), exporter.logs, explained)
+
+
+def _pasted(command: str, history: Path) -> str:
+    """What the command prints here; it reads the history of the test."""
+    options = shlex.split(command.partition("gpu-stall-exporter explain ")[2])
+    ours = [sys.executable, "-m", "exporter", "explain", *options, f"--history.path={history}"]
+    return subprocess.run(ours, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True).stdout
 
 
 def _paged(found: list[Notification], status: str) -> list[Notification]:

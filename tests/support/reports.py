@@ -14,9 +14,9 @@ BEGAN_UNIX_NS = 1_790_000_000 * SECOND
 CHAIN_ID = "0af7651916cd43dd8448eb211c80319c"
 SPAN_ID = "0af7651916cd43dd"
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
-SENTENCE = (
-    "cpu_contention: up to 50 % of the time is lost to it, steps take 2.0 times as long, culprit stress-ng (90 %)"
-)
+SENTENCE = "cpu_contention: 50 % of the time is lost to it, steps take 2.0 times as long, culprit stress-ng (90 %)"
+SENTENCE_OF_WORST = SENTENCE.replace("50 % of", "up to 50 % of")
+"""Once it is over."""
 REMEDY = "Pin it elsewhere."
 COMMANDS = ("taskset -acp 0-3 100", "renice -n 19 -p 777")
 

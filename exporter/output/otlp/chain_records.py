@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exporter.catalog import COMMON_LABELS
-from exporter.causes import Cause, largest_culprit
+from exporter.causes import Cause
 from exporter.chains.chain import Change, Severity, span_id
 from exporter.chains.event import ChainEvent
 from exporter.model import Identity
@@ -126,11 +126,13 @@ def _attributes(event: ChainEvent) -> dict[str, Value]:
         "gpustall.chain.cause": event.cause.value,
         "gpustall.chain.effect": event.effect.value,
         "gpustall.chain.severity": event.severity.name.lower(),
-        "gpustall.chain.culprit": largest_culprit(event.culprits),
+        "gpustall.chain.culprit": event.culprit,
         "gpustall.chain.peer": event.peer,
         "gpustall.chain.detail": event.detail,
         "gpustall.chain.end": event.end.value if event.end else "",
     }
+    if event.now is not None:
+        known["gpustall.chain.lost_share_now"] = float(event.now.lost_share)
     return {name: value for name, value in known.items() if value} | {
         "gpustall.chain.lost_share": float(event.lost_share),
         "gpustall.chain.lost_time": seconds(event.lost_ns),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from exporter.causes import largest_culprit
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
 from exporter.explain.headline import one_line
@@ -60,7 +59,7 @@ def _row(chain: ChainSummary, of: Explanation, span: PageSpan) -> tuple[Child, .
         chain_link(chain, event.cause.value, span),
         process_name(event.identity, event.tgid, process.labels.comm if process else ""),
         percent(event.lost_share) if event.lost_share else NONE,
-        largest_culprit(event.culprits) or NONE,
+        event.culprit or NONE,
         ranks(one.rank for one in chain.waiting) if any(one.rank for one in chain.waiting) else NONE,
     )
 

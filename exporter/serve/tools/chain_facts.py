@@ -9,6 +9,7 @@ from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
 from exporter.explain.headline import verdict
 from exporter.history.process_names import process_name
+from exporter.history.recorded_chains import KnownState
 from exporter.python.call_site import LINES, CallSite
 from exporter.units import seconds
 
@@ -30,8 +31,9 @@ def brief(chain: ChainSummary, of: Explanation) -> dict[str, Any]:
         "cause": event.cause.value,
         "who": process_name(event.identity, event.tgid, process.labels.comm if process else ""),
         "lost_ratio": round(event.lost_share, 4),
+        "lost_ratio_now": round(event.present.lost_share, 4) if chain.state is KnownState.OPEN else None,
         "lost_seconds": round(seconds(event.lost_ns), 3),
-        "culprits": _culprits(event.culprits),
+        "culprits": _culprits(event.present.culprits),
         "lines_with_most_time": _most_time(chain.evidence),
         "lines": [line_of(one) for one in chain.call_sites[:_LINES_MAX]],
         "remedy": event.remedy,

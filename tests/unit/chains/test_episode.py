@@ -7,6 +7,7 @@ import pytest
 from exporter.causes import Cause
 from exporter.chains import verdict
 from exporter.chains.chain import Change, End, Severity
+from tests.support.chains import a_chain
 from tests.unit.chains.job import DISK, HOG, SECOND, Loss, Scene, changes
 
 
@@ -37,6 +38,65 @@ class TestExtent:
         assert resolved.chain.slowdown == pytest.approx(1.0, abs=0.02)
         assert resolved.chain.lost_share == pytest.approx(0.5, abs=0.02)
         assert resolved.chain.resolved_ns == 1_025 * SECOND
+
+
+class TestNow:
+    """What holds now, apart from the worst time. A program that holds the CPU, then a stronger one, then the first one again."""
+
+    COURSE = ((0.3, "stress-ng"), (0.6, "backup"), (0.35, "stress-ng"))
+
+    @pytest.mark.parametrize("moments", [1, 2, 3])
+    def test_ten_seconds_after_each_change_it_is_what_the_job_loses(self, scene: Scene, moments: int) -> None:
+        for lost, culprit in self.COURSE[:moments]:
+            scene.go_on(14, step_ms=10.0 / (1 - lost), lost={(Cause.CPU_CONTENTION, culprit): lost})
+        (chain,) = scene.engine.open_chains()
+
+        assert chain.present.lost_share == pytest.approx(lost, abs=0.02)
+        assert chain.present.slowdown == pytest.approx(1 / (1 - lost) - 1, abs=0.05)
+        assert chain.culprit == culprit
+
+    def test_worst_time_is_the_largest_up_to_now_with_its_culprit(self, scene: Scene) -> None:
+        """It was resolved as what it was at its worst."""
+        for lost, culprit in self.COURSE:
+            scene.go_on(14, step_ms=10.0 / (1 - lost), lost={(Cause.CPU_CONTENTION, culprit): lost})
+        (chain,) = scene.engine.open_chains()
+        (resolved,) = scene.go_on(20)
+
+        for one in (chain, resolved.chain):
+            assert one.lost_share == pytest.approx(0.6, abs=0.02)
+            assert one.culprits[0][0] == "backup"
+        assert resolved.chain.now is None
+
+    def test_now_is_never_more_than_the_worst(self, scene: Scene) -> None:
+        """Nor does the worst become less once it is ten seconds old."""
+        worst = 0.0
+        for lost in (0.12, 0.5, 0.3, 0.55, 0.2):
+            for _ in range(60):
+                scene.go_on(0.25, step_ms=10.0 / (1 - lost), lost={DISK: lost})
+                for chain in scene.engine.open_chains():
+                    assert chain.present.lost_share <= chain.lost_share
+                    if chain.updated_ns - chain.began_ns > 10 * SECOND:
+                        assert chain.lost_share >= worst
+                        worst = chain.lost_share
+
+    def test_it_falls_while_the_chain_waits_for_its_end(self, scene: Scene) -> None:
+        """Four seconds of ten."""
+        scene.go_on(12, step_ms=20.0, lost={DISK: 0.5})
+        scene.go_on(4)
+        (chain,) = scene.engine.open_chains()
+
+        assert chain.present.lost_share == pytest.approx(0.3, abs=0.03)
+        assert chain.lost_share == pytest.approx(0.5, abs=0.02)
+
+    def test_standstill_is_all_of_the_time(self) -> None:
+        """Its chain has one figure."""
+        chain = a_chain(cause=Cause.STALLED, lost_share=1.0)
+
+        assert chain.present.lost_share == 1.0
+
+    def test_rank_that_is_waited_for_is_named_as_one(self) -> None:
+        """A bare number would be read as a program."""
+        assert a_chain(cause=Cause.PEER_RANK, peer="3", culprits=()).culprit == "rank 3"
 
 
 class TestCourse:

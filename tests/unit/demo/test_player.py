@@ -22,7 +22,7 @@ NOTHING = LiveRun((), (), (), 0, None)
 class TestEventLine:
     def test_opening_has_its_sentence(self) -> None:
         assert event_line(an_event(), 12.34) == (
-            " 12.3 s  chain opened: cpu_contention: up to 46 % of the time is lost to it, steps take 1.9 times as long, culprit"
+            " 12.3 s  chain opened: cpu_contention: 46 % of the time is lost to it, steps take 1.9 times as long, culprit"
             " stress-ng (94 %)"
         )
 

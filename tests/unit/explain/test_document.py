@@ -35,7 +35,7 @@ class TestDocument:
         found = explained()
 
         assert (found["version"], found["status"]) == (1, "slow")
-        assert found["verdict"].startswith("rank 3 (pod trainer-0) loses up to 46 % of its time to cpu_contention")
+        assert found["verdict"].startswith("rank 3 (pod trainer-0) loses 46 % of its time to cpu_contention")
 
     def test_chain_has_its_culprits_and_its_confirmation(self) -> None:
         (chain,) = explained()["chains"]

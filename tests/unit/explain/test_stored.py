@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 
+from exporter.causes import Cause
+from exporter.chains.chain import Severity
 from exporter.chains.event import ChainEvent
 from exporter.errors import BadInput
 from exporter.explain.explanation import Status
-from exporter.explain.stored import explain_stored, open_chain
+from exporter.explain.stored import explain_chain, explain_stored, open_chain
+from exporter.explain.text import lines
 from exporter.history.file_guard import claim
 from exporter.history.store import Store
 from exporter.history.window_batch import WindowBatch
+from exporter.model import Identity
 from tests.support.history import NOON, SECOND, a_window, an_event, resolved
 
 
@@ -35,6 +40,16 @@ def fresh(**changes: object) -> ChainEvent:
     return an_event((time.time_ns() - NOON) / SECOND - 10, **changes)
 
 
+HANG: dict[str, object] = {
+    "chain_id": "2" * 32,
+    "tgid": 200,
+    "cause": Cause.NCCL_HANG,
+    "severity": Severity.CRITICAL,
+    "lost_share": 1.0,
+}
+"""A hang of another job."""
+
+
 class TestExplainStored:
     def test_open_chain_is_found(self, tmp_path: Path) -> None:
         assert explain_stored(history(tmp_path, fresh()), 300.0).status is Status.SLOW
@@ -44,6 +59,43 @@ class TestExplainStored:
             explain_stored(history(tmp_path), 300.0, "rank=77")
 
         assert raised.value.remedy == "there are rank 3 (pid 100)"
+
+
+class TestExplainChain:
+    """What a page offers: its chain, whatever else there is."""
+
+    def test_it_begins_with_the_chain_although_another_one_is_worse(self, tmp_path: Path) -> None:
+        """That of another job is not shown at all."""
+        found = explain_chain(history(tmp_path, fresh(), fresh(**HANG)), "1111")
+
+        assert lines(found, UTC)[0].startswith("rank 3 (pod trainer-0) loses 46 % of its time to cpu_contention")
+        assert "nccl_hang" not in "\n".join(lines(found, UTC))
+
+    def test_one_that_is_over_is_found_long_after(self, tmp_path: Path) -> None:
+        """Two hours later, while another job hangs: the first line is about the chain alone."""
+        old = an_event((time.time_ns() - NOON) / SECOND - 7200)
+        found = explain_chain(history(tmp_path, old, resolved(old, 60), fresh(**HANG)), "1" * 32)
+
+        assert lines(found, UTC)[0].startswith(
+            "rank 3 (pod trainer-0) lost up to 46 % of its time to cpu_contention, from "
+        )
+        assert lines(found, UTC)[0].endswith("It recovered.")
+
+    def test_ranks_that_wait_for_it_are_named(self, tmp_path: Path) -> None:
+        waiting = fresh(
+            chain_id="3" * 32, tgid=300, cause=Cause.PEER_RANK, peer="3", culprits=(), identity=Identity("gpu7", "4")
+        )
+        found = explain_chain(history(tmp_path, fresh(), waiting), "1111")
+
+        assert [one.rank for one in found.chains[0].waiting] == ["4"]
+
+    @pytest.mark.parametrize(("wanted", "reason"), [("9999", "no chain"), ("111", "no chain"), ("1" * 33, "no chain")])
+    def test_unknown_one_names_the_latest(self, tmp_path: Path, wanted: str, reason: str) -> None:
+        """And characters that are too few for one."""
+        with pytest.raises(BadInput, match=f"--chain: {reason} of the history begins with '{wanted}'") as raised:
+            explain_chain(history(tmp_path, fresh()), wanted)
+
+        assert raised.value.remedy == "the latest are 11111111 (cpu_contention)"
 
 
 class TestAt:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from exporter.chains.chain import Change, Present
+from exporter.chains.event import ChainEvent
 from exporter.errors import NotPossibleHere
 from exporter.history import reader
 from exporter.history.collective_mark import CollectiveMark
@@ -56,6 +58,11 @@ def a_batch(ended_seconds: float = 10.0, *, processes: int = 1, seed: int | None
         noise = HistogramTotal(Counts.of([rng.getrandbits(30) + 1 for _ in range(60)], 100), rng.getrandbits(60))
         windows.append(a_window(ended_seconds, process=number, steps=noise if seed is not None else window.steps))
     return WindowBatch(window.began_unix_ns, window.ended_unix_ns, windows)
+
+
+def an_update(chain: str, lost_share: float) -> ChainEvent:
+    """chain: the character that its id is made of."""
+    return an_event(change=Change.UPDATED, chain_id=chain * 32, lost_share=lost_share)
 
 
 def with_sites(ended_seconds: float, *sites: CallSite) -> WindowBatch:
@@ -112,6 +119,42 @@ class TestWriting:
             assert store.is_in_place()
             path.unlink()
             assert not store.is_in_place()
+
+
+class TestUpdates:
+    """What holds now of a chain that goes on: one row for each chain, so that it does not grow with time."""
+
+    def changes(self, path: Path, *batches: Sequence[ChainEvent]) -> list[tuple[str, Change, float]]:
+        """(first character of the chain, change, lost share) of the rows, after these batches have been written."""
+        with opened(path) as store:
+            for events in batches:
+                store.write(events, [], NOON)
+        with reader.opened(path) as history:
+            return [(one.event.chain_id[0], one.event.change, one.event.lost_share) for one in history.events(0)]
+
+    def test_update_takes_the_place_of_the_one_before(self, path: Path) -> None:
+        """Each chain has one."""
+        updates = [an_update("1", share) for share in (0.2, 0.3)] + [an_update("2", 0.9), an_update("1", 0.4)]
+
+        assert self.changes(path, [an_event()], updates[:3], updates[3:]) == [
+            ("1", Change.OPENED, 0.46),
+            ("2", Change.UPDATED, 0.9),
+            ("1", Change.UPDATED, 0.4),
+        ]
+
+    @pytest.mark.parametrize("change", [Change.ESCALATED, Change.EVIDENCE, Change.RESOLVED])
+    def test_what_comes_next_takes_its_place(self, path: Path, change: Change) -> None:
+        """The last row of a chain is how it is."""
+        found = self.changes(path, [an_update("1", 0.2)], [an_event(change=change)])
+
+        assert found == [("1", change, 0.46)]
+
+    def test_it_is_read_with_what_holds_now(self, path: Path) -> None:
+        now = Present(0.2, None, (("backup", 1.0),))
+        with opened(path) as store:
+            store.write([an_event(change=Change.UPDATED, now=now)], [], NOON)
+        with reader.opened(path) as history:
+            assert history.events(0)[0].event.present == now
 
 
 class TestVersions:

@@ -12,6 +12,7 @@ import pytest
 
 from exporter import catalog
 from exporter.catalog import Metric
+from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.errors import NotPossibleHere
@@ -169,6 +170,16 @@ class TestBacklog:
 
         assert bench.value(catalog.own.HISTORY_DROPPED, reason=NOT_WRITTEN) == 3
         assert bench.events() == events[3:]
+
+    def test_updates_do_not_wait(self, bench: Bench) -> None:
+        """They come again, and would take the places of what happened."""
+        bench.block()
+        bench.write(FIRST, *(an_event(change=Change.UPDATED) for _ in range(BACKLOG_MAX)))
+        bench.unblock()
+        bench.write()
+
+        assert bench.value(catalog.own.HISTORY_DROPPED, reason=NOT_WRITTEN) == 0
+        assert bench.events() == [FIRST]
 
     def test_windows_do_not_wait(self, bench: Bench) -> None:
         """Each process is counted."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from exporter.causes import Cause
-from exporter.chains.chain import Chain, Change, Transition
+from exporter.chains.chain import Chain, Change, Present, Transition
 from exporter.chains.event import ChainEvent, ChainProcess
 from exporter.chains.evidence import Evidence
 from exporter.clock import Moment
@@ -123,3 +124,42 @@ class TestEvidence:
         (event,) = received.events
 
         assert event.lost_share == lost_share
+
+
+class TestUpdate:
+    """What holds now of a chain that goes on, for a sink that keeps it."""
+
+    def after(self, proc: Path, *seconds_and_shares: tuple[float, float]) -> list[tuple[Change, float]]:
+        """What the keeper has after ticks at which so much was lost; the log has only the transition."""
+        log, kept = Received(), Received()
+        events = ChainEvents(process(proc, 100, cgroup=CGROUPS), [log, kept], keepers=[kept])
+        events.transition(Transition(Change.OPENED, a_chain()), ChainProcess(RANK, 100, ()), NOW)
+        for second, lost_share in seconds_and_shares:
+            chain = replace(a_chain(), now=Present(lost_share, 0.5, (("stress-ng", 1.0),)))
+            now = NOW._replace(monotonic_ns=NOW.monotonic_ns + round(second * SECOND))
+            events.update([chain], lambda _chain: ChainProcess(RANK, 100, (777,)), now)
+        assert [one.change for one in log.events] == [Change.OPENED]
+        return [(one.change, one.present.lost_share) for one in kept.events[1:]]
+
+    def test_it_is_sent_when_it_has_changed(self, tmp_path: Path) -> None:
+        assert self.after(tmp_path, (0, 0.5), (0.25, 0.5), (0.5, 0.4)) == [(Change.UPDATED, 0.4)]
+
+    def test_less_than_a_percent_is_no_change(self, tmp_path: Path) -> None:
+        assert self.after(tmp_path, (0, 0.5), (0.25, 0.503)) == []
+
+    def test_it_is_sent_every_ten_seconds_without_a_change(self, tmp_path: Path) -> None:
+        """Its duration grows."""
+        ticks = [(second, 0.5) for second in range(21)]
+
+        assert len(self.after(tmp_path, *ticks)) == 2
+
+    def test_event_has_the_present_culprits_and_a_remedy_against_them(self, tmp_path: Path) -> None:
+        kept = Received()
+        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [kept], keepers=[kept])
+        events.update([a_chain()], lambda _chain: ChainProcess(RANK, 100, (777,)), NOW)
+        chain = replace(a_chain(), now=Present(0.4, 0.5, (("backup", 1.0),)))
+        events.update([chain], lambda _chain: ChainProcess(RANK, 100, (888,)), NOW)
+        (event,) = kept.events
+
+        assert (event.culprit, event.culprit_tgids) == ("backup", (888,))
+        assert event.remedy.startswith("backup ")

@@ -10,7 +10,7 @@ import pytest
 from exporter import catalog
 from exporter.accounting.progress import WorkloadProgress
 from exporter.causes import Cause
-from exporter.chains.chain import Chain, Change, Effect, End, Severity, Transition
+from exporter.chains.chain import Chain, Change, Effect, End, Present, Severity, Transition
 from exporter.chains.cold_start import Cold
 from exporter.chains.engine import Engine, Observation
 from exporter.chains.memory import Allocations
@@ -152,9 +152,22 @@ class TestMetrics:
             Series(catalog.chains.ESCALATIONS, (*GAP, "critical")): 0,
             Series(catalog.chains.ACTIVE, GAP): 1,
             Series(catalog.chains.SEVERITY, GAP): 3,
-            Series(catalog.chains.LOST, GAP): 500_000_000,
+            Series(catalog.chains.LOST, ("1" * 32, "cpu_contention")): 500_000_000,
+            Series(catalog.chains.LOST_AT_WORST, ("1" * 32, "cpu_contention")): 500_000_000,
             Series(catalog.chains.INFO, ("1" * 32, "cpu_contention", "stress-ng")): 1,
         }
+
+    def test_figures_of_an_open_chain_are_of_now(self, bench: Bench) -> None:
+        """And not of its last transition: it has become weaker, and is another program's doing."""
+        chain = a_chain()
+        bench.tick(says=(Transition(Change.OPENED, chain),))
+        bench.engine.open = [replace(chain, now=Present(0.2, 0.25, (("backup", 1.0),)))]
+
+        totals = bench.totals()
+
+        assert totals[Series(catalog.chains.LOST, ("1" * 32, "cpu_contention"))] == 200_000_000
+        assert totals[Series(catalog.chains.LOST_AT_WORST, ("1" * 32, "cpu_contention"))] == 500_000_000
+        assert totals[Series(catalog.chains.INFO, ("1" * 32, "cpu_contention", "backup"))] == 1
 
     def test_resolved_chain_is_not(self, bench: Bench) -> None:
         """It has been opened all the same."""
@@ -166,7 +179,6 @@ class TestMetrics:
             Series(catalog.chains.ESCALATIONS, (*GAP, "critical")): 0,
             Series(catalog.chains.ACTIVE, GAP): 0,
             Series(catalog.chains.SEVERITY, GAP): 0,
-            Series(catalog.chains.LOST, GAP): 0,
         }
 
     def test_open_chain_is_the_trace_of_what_is_lost_to_its_cause(self, bench: Bench) -> None:

@@ -292,11 +292,13 @@ class TestChains:
                     (RANK_1, ("6f95", "cpu_contention", "stress-ng")): Number(1),
                     (RANK_0, ("77aa", "lock", "")): Number(1),
                 },
+                catalog.chains.LOST: {(RANK_1, ("6f95", "cpu_contention")): Number(0.48)},
+                catalog.chains.LOST_AT_WORST: {(RANK_1, ("6f95", "cpu_contention")): Number(0.55)},
             },
         )
 
         assert view_of(scrape).chains == (
-            OpenChain(RANK_1, "cpu_contention", "gap", Severity.CRITICAL, ("stress-ng",), ("6f95",)),
+            OpenChain(RANK_1, "cpu_contention", "gap", Severity.CRITICAL, ("stress-ng",), ("6f95",), 0.48, 0.55),
             OpenChain(RANK_0, "lock", "gap", Severity.MEDIUM, (), ("77aa",)),
         )
 

@@ -153,6 +153,8 @@ class TestDocument:
                     "severity": "high",
                     "culprits": ["stress-ng"],
                     "ids": ["cddab23d5395645d094238308ffe087b"],
+                    "lost_share": None,
+                    "worst_lost_share": None,
                 }
             ],
             "workloads": [

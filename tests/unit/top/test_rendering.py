@@ -244,6 +244,24 @@ class TestStyles:
         assert first == StyledText(f"{severity.name:<8}  ", Style[severity.name])
 
 
+class TestChains:
+    """What an open chain costs: now, and at its worst."""
+
+    @pytest.mark.parametrize(
+        ("now", "worst", "said"),
+        [
+            (0.48, 0.55, "cpu_contention → longer gap, 48% now, 55% at its worst, culprit stress-ng"),
+            (0.55, 0.55, "cpu_contention → longer gap, 55% now, culprit stress-ng"),
+            (None, None, "cpu_contention → longer gap, culprit stress-ng"),
+        ],
+    )
+    def test_line_has_the_shares_that_are_exported(self, now: float | None, worst: float | None, said: str) -> None:
+        view = replace(JOB, chains=(CHAIN._replace(lost_share=now, worst_lost_share=worst),))
+        lines = plain_lines_of(view, Screen(), STATUS, 120, UNICODE)
+
+        assert lines[1].endswith(said)
+
+
 class TestPlain:
     """For a file or a pipe."""
 

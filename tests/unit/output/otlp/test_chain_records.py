@@ -19,6 +19,7 @@ from tests.support.reports import (
     REMEDY,
     SECOND,
     SENTENCE,
+    SENTENCE_OF_WORST,
     SPAN_ID,
     a_report,
 )
@@ -170,7 +171,7 @@ class TestSpan:
         """A low one has no status, which does not mean success."""
         low = {"severity": Severity.LOW}
 
-        assert span_of(a_report(), a_report(RESOLVED)).error == SENTENCE
+        assert span_of(a_report(), a_report(RESOLVED)).error == SENTENCE_OF_WORST
         assert span_of(a_report(**low), a_report(RESOLVED, **low)).error == ""
 
     def test_remedy_is_that_of_the_last_event_before_the_end(self) -> None:

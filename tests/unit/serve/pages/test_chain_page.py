@@ -22,7 +22,7 @@ class TestChain:
     def test_verdict_remedy_and_commands_come_first(self, tmp_path: Path) -> None:
         page = chain(an_hour(tmp_path), "1111")
 
-        assert page.texts("h1")[0].startswith("rank 3 (pod trainer-0) loses up to 46 % of its time to cpu_contention")
+        assert page.texts("h1")[0].startswith("rank 3 (pod trainer-0) loses 46 % of its time to cpu_contention")
         assert page.texts("code")[:2] == ["taskset -acp 0-3 100", "renice -n 19 -p 777"]
 
     def test_evidence_has_stacks_and_lines_of_python(self, tmp_path: Path) -> None:

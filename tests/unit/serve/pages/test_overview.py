@@ -29,7 +29,7 @@ class TestVerdict:
         (heading,) = overview(path).texts("h1")
 
         assert heading.partition(" (")[0] == said["verdict"].partition(" (")[0]
-        assert heading.startswith("rank 3 (pod trainer-0) loses up to 46 % of its time to cpu_contention, since ")
+        assert heading.startswith("rank 3 (pod trainer-0) loses 46 % of its time to cpu_contention, since ")
 
     def test_remedy_and_its_commands_stand_below(self, tmp_path: Path) -> None:
         page = overview(an_hour(tmp_path))
