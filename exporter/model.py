@@ -48,6 +48,11 @@ class Identity:
         known = untrusted.mapping(document)
         return cls(*(untrusted.text(untrusted.member(known, one.name), MAX_LABEL_CHARACTERS) for one in fields(cls)))
 
+    @property
+    def tenant(self) -> str:
+        """Whose it is: its namespace, or its container where there is none, such as a job of Slurm; "" if not known."""
+        return self.namespace or self.container
+
     def values(self) -> tuple[str, str, str, str, str]:
         """In the order of catalog.COMMON_LABELS."""
         return (self.node, self.rank, self.container, self.namespace, self.pod)

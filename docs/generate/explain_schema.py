@@ -85,6 +85,16 @@ def _explanation() -> dict[str, Any]:
                 is_before_the_history=_SWITCH,
             )
         ),
+        new_normals=a_list(
+            record(
+                pid=_COUNT,
+                **_labels(),
+                chain_id=_TEXT,
+                began_unix_seconds=_NUMBER,
+                baseline_step_seconds=_NUMBER,
+                step_mean_seconds=_NUMBER,
+            )
+        ),
         left_out_until_unix_seconds=_NUMBER_OR_NULL,
     )
 

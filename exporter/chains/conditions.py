@@ -16,7 +16,10 @@ from exporter.chains.memory import Allocations, Leak, OutOfMemory
 
 
 class Wrong(NamedTuple):
-    """A condition. since_ns: CLOCK_MONOTONIC since when it holds; 0 while it does not. detail: more about it, in words."""
+    """A condition. since_ns: CLOCK_MONOTONIC since when it holds; 0 while it does not. detail: more about it, in words.
+
+    usual_step_ns: the baseline, where steps are what has changed.
+    """
 
     cause: Cause
     effect: Effect
@@ -24,6 +27,7 @@ class Wrong(NamedTuple):
     detail: str = ""
     lost_share: float = 0.0
     lost_ns: int = 0
+    usual_step_ns: int = 0
 
 
 class Conditions:

@@ -249,7 +249,8 @@ class Engine:
             transitions += self._at_once(number, was_cold, now_ns, End.RECOVERED)
         change = detector.lasting_change()
         if change is not None:
-            changed = Wrong(Cause.CHANGED, Effect.STEP, change.began_ns, change.detail)
+            before_ns = round(change.step_ns_before)
+            changed = Wrong(Cause.CHANGED, Effect.STEP, change.began_ns, change.detail, usual_step_ns=before_ns)
             transitions += self._at_once(number, changed, now_ns, End.CHANGED)
         return transitions
 
@@ -269,7 +270,7 @@ class Engine:
             opened_ns=now_ns,
             updated_ns=now_ns,
             slowdown=None,
-            usual_step_ns=0,
+            usual_step_ns=wrong.usual_step_ns,
             lost_share=wrong.lost_share,
             contribution=1.0,
             detail=wrong.detail,

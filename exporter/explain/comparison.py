@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from exporter.explain.explanation import Explanation
-from exporter.explain.sums import ProcessSum, mean_ns
+from exporter.explain.sums import RATIO_MIN, ProcessSum, mean_ns
 from exporter.history.window import ProcessLabels
 
 SHARE_MIN: Final = 0.005
 """Share of the time: a smaller change of what is lost to a cause is not listed."""
-
-RATIO_MIN: Final = 1.1
-"""A step or a call that takes less than so many times as long, or as short, is as long as before."""
 
 CALL_SHARE_MIN: Final = 0.01
 """Share of the time of a process: calls that take less in both spans are not listed."""

@@ -12,6 +12,7 @@ from exporter.causes import largest_first
 from exporter.chains.event import ChainEvent, Parts
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation
+from exporter.explain.new_normal import NewNormal
 from exporter.explain.sums import ProcessSum
 from exporter.explain.table import top
 from exporter.explain.text import lines
@@ -51,7 +52,20 @@ def document(explanation: Explanation) -> dict[str, Any]:
             }
             for gap in explanation.gaps
         ],
+        "new_normals": [_new_normal(one) for one in explanation.new_normals],
         "left_out_until_unix_seconds": seconds(explanation.ahead_unix_ns) if explanation.ahead_unix_ns else None,
+    }
+
+
+def _new_normal(one: NewNormal) -> dict[str, Any]:
+    labels = one.process.labels
+    return {
+        "pid": labels.tgid,
+        **_labels(labels.identity.values()),
+        "chain_id": one.event.chain_id,
+        "began_unix_seconds": seconds(one.event.began_unix_ns),
+        "baseline_step_seconds": seconds(one.event.usual_step_ns),
+        "step_mean_seconds": seconds(round(one.step_ns)),
     }
 
 

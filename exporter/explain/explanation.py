@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from exporter.chains.thresholds import STEPS_NEEDED
 from exporter.explain.chain_summary import ChainSummary, chain_summaries
+from exporter.explain.new_normal import NewNormal, new_normals
 from exporter.explain.site_sums import ChainSites
 from exporter.explain.sums import ProcessSum, Sums
 from exporter.history.recorded_chains import KnownState
@@ -46,7 +47,8 @@ class Explanation:
     """A time span that ends now. chains: the worst first, resolved ones last. run: the latest. is_live: it goes on.
 
     ahead_unix_ns: the latest record that is left out, because the clock was ahead when it was written; 0 if none is.
-    chain_id: of the only chain that it is about; "" for all chains of the time span.
+    chain_id: of the only chain that it is about; "" for all chains of the time span. new_normals: jobs that have not been as fast
+    as before since a chain ended; none where it is unknown what holds now.
     """
 
     since_unix_ns: int
@@ -59,6 +61,7 @@ class Explanation:
     is_live: bool
     ahead_unix_ns: int = 0
     chain_id: str = ""
+    new_normals: tuple[NewNormal, ...] = ()
 
     def process_of(self, chain: ChainSummary) -> ProcessSum | None:
         """What the process of a chain did."""
@@ -86,7 +89,7 @@ def explain(
     run = runs[-1] if runs else None
     is_live = run is not None and run.is_live(now_unix_ns)
     # Of a chain, also those that wait for it.
-    selected = (one for one in events if chain_id or selection.matches(one.event.identity, one.event.tgid))
+    selected = [one for one in events if chain_id or selection.matches(one.event.identity, one.event.tgid)]
     summaries = chain_summaries(
         selected, {one.id: one for one in runs}, run.id if run and is_live else None, since_unix_ns, now_unix_ns
     )
@@ -105,6 +108,7 @@ def explain(
         is_live,
         ahead_unix_ns,
         chain_id,
+        new_normals(selected, processes, now_unix_ns) if is_live else (),
     )
 
 

@@ -10,6 +10,7 @@ from exporter.chains.event import ChainEvent
 from exporter.errors import BadInput
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, explain
+from exporter.explain.new_normal import NEW_FOR_NS
 from exporter.history.as_of import known_now, known_then
 from exporter.history.process_names import no_match, process_name
 from exporter.history.reader import opened
@@ -47,7 +48,9 @@ def explain_stored(
             _refuse_before(history.runs(), at_unix_ns)
 
         def explanation(selected: Selection, *, with_operations: bool) -> Explanation:
-            known = (known_now if at_unix_ns is None else known_then)(history, since_unix_ns, now_unix_ns)
+            known = (known_now if at_unix_ns is None else known_then)(
+                history, since_unix_ns, now_unix_ns, events_since_unix_ns=min(since_unix_ns, now_unix_ns - NEW_FOR_NS)
+            )
             return explain(
                 known.runs,
                 known.events,

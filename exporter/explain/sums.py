@@ -22,6 +22,9 @@ STOLEN_STATES = ("runnable", "throttled")
 ON_CPU_STATES = ("on_cpu", "reclaim")
 WAITING_FOR_GPU = "gpu_wait"
 
+RATIO_MIN = 1.1
+"""A step or a call that takes less than so many times as long, or as short, is as long as before."""
+
 LATEST = 3
 
 
@@ -66,6 +69,11 @@ class ProcessSum:
     def step_ns(self) -> float | None:
         """Mean duration of a step; None without steps."""
         return mean_ns(self.steps)
+
+    @property
+    def latest_step_ns(self) -> float | None:
+        """Mean duration of a step in the last window that has any."""
+        return next((mean_ns(one.steps) for one in reversed(self.latest) if one.steps.counts.total), None)
 
     @property
     def lost_share(self) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from exporter.causes import JOB_CAUSES, LOST_TIME_CAUSES, Cause
 from exporter.chains.event import ChainEvent
+from exporter.chains.fair_order import fairly
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, Gap, Status
 from exporter.explain.headline import one_line, slower_calls, verdict
@@ -52,21 +53,33 @@ def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
     worst, others = explanation.chains[:1], explanation.chains[1:]
     for chain in worst:
         text += _details(view, chain)
-    unresolved = [chain for chain in others if chain.state is not KnownState.RESOLVED]
+    unresolved = fairly((chain for chain in others if chain.state is not KnownState.RESOLVED), _tenant)
     if unresolved:
         is_open = explanation.status is Status.SLOW
         other = "Other open" if worst[0].state is not KnownState.RESOLVED else "Open"
         text += ["", f"{other} chains:" if is_open else "Other chains that were open then:"]
-        text += [f"  {_verdict(view, chain)}" for chain in unresolved[: _MAX_LISTED - 1]]
+        text += [f"  {_verdict(view, chain)}" for chain in unresolved[:_MAX_LISTED]]
+        text += _left_out(len(unresolved), "more")
     resolved = [chain for chain in others if chain.state is KnownState.RESOLVED]
     earlier = sorted(resolved, key=lambda one: -one.event.began_unix_ns)
     if earlier:
         text += ["", f"Earlier, in {view.span}:"]
-        text += [f"  {view.time(one.event.began_unix_ns)}  {_listed(view, one)}" for one in earlier[:_MAX_LISTED]]
-        if len(earlier) > _MAX_LISTED:
-            text.append(f"  and {len(earlier) - _MAX_LISTED} before; --format=json lists all")
+        listed = set(map(id, fairly(earlier, _tenant)[:_MAX_LISTED]))
+        text += [
+            f"  {view.time(one.event.began_unix_ns)}  {_listed(view, one)}" for one in earlier if id(one) in listed
+        ]
+        text += _left_out(len(earlier), "others")
     text += _foot(view)
     return text
+
+
+def _tenant(chain: ChainSummary) -> str:
+    return chain.event.identity.tenant if chain.event.identity else ""
+
+
+def _left_out(chains: int, what: str) -> Iterator[str]:
+    if chains > _MAX_LISTED:
+        yield f"  and {chains - _MAX_LISTED} {what}; --format=json lists all"
 
 
 def summary(explanation: Explanation, zone: tzinfo | None = None) -> str:
@@ -78,6 +91,8 @@ def _head(view: _View) -> Iterator[str]:
     of = view.of
     if not of.is_live:
         yield _not_recording(view)
+    if of.new_normals and of.status is not Status.SLOW and not of.chain_id:
+        yield _new_normal(view)
     if of.status in (Status.SLOW, Status.SLOW_WHEN_STOPPED):
         yield _verdict(view, of.chains[0])
     elif of.status is Status.WAS_SLOW:
@@ -85,7 +100,14 @@ def _head(view: _View) -> Iterator[str]:
         if of.chains[0].is_failure or of.chain_id:
             yield _verdict(view, of.chains[0])
         else:
-            yield f"Nothing is slow now. {many} {view.span}: {_verdict(view, of.chains[0])}"
+            now = (
+                "No chain is open"
+                if of.new_normals
+                else "Nothing is slow now"
+                if of.is_live
+                else "No chain was open then"
+            )
+            yield f"{now}. {many} {view.span}: {_verdict(view, of.chains[0])}"
     elif of.status is Status.CHAINS_OFF:
         yield (
             "No verdict: chains are off, because `run` was started with --no-collector.chains or --no-collector.sched, or"
@@ -102,6 +124,18 @@ def _head(view: _View) -> Iterator[str]:
         )
     else:
         yield f"No slowdown in {view.span}; {_totals(of.processes, ())}."
+
+
+def _new_normal(view: _View) -> str:
+    """The job that has become slowest, and how many others there are."""
+    first, *others = view.of.new_normals
+    labels, event = first.process.labels, first.event
+    lengths = f"{figures.duration(event.usual_step_ns)} -> {figures.duration(first.step_ns)}"
+    more = f" So it is with {_count(len(others), 'more process', 'more processes')}." if others else ""
+    return (
+        f"Steps of {process_name(labels.identity, labels.tgid, labels.comm)} take {first.ratio:.1f} times as long as before"
+        f" {view.time(event.began_unix_ns)}: {lengths} ({event.cause.value}); this has become their normal length.{more}"
+    )
 
 
 def _not_recording(view: _View) -> str:

@@ -6,9 +6,10 @@ In: Tables, the progress of each process from the accounting. Out: Transitions a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 
 from exporter import catalog
 from exporter.accounting.progress import WorkloadProgress
@@ -18,6 +19,7 @@ from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, ChainState, Change, Effect, Severity, Transition, span_id
 from exporter.chains.engine import Engine, Observation, Wanted, random_id
 from exporter.chains.exit_reason import CallError, Ending
+from exporter.chains.fair_order import fairly
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.chains.spending import Spending
@@ -30,6 +32,7 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow
 from exporter.kernel.tables import Tables
+from exporter.model import Identity
 from exporter.pipeline.gpu_activity import GpuActivity
 from exporter.pipeline.spending import spending
 from exporter.totals import Series, Total, Totals, Trace
@@ -46,6 +49,13 @@ _POSSIBLE = tuple(
     for cause, effect, severity in verdict.possible()
 )
 _POSSIBLE_AT_ONCE = tuple(series for series in _POSSIBLE if series.labels[0] in _ABRUPT)
+
+
+_NO_OWNERS: Mapping[int, Hashable] = MappingProxyType({})
+
+
+def _tenant(owner: Hashable) -> Hashable:
+    return owner.tenant if isinstance(owner, Identity) else owner
 
 
 def _escalations(chain: Chain) -> Iterator[Series]:
@@ -183,11 +193,14 @@ class Detection:
     def open_chains(self) -> list[Chain]:
         return self._engine.open_chains()
 
-    def totals(self, of: Collection[int]) -> Totals:
-        """Chain metrics of these processes."""
+    def totals(self, of: Collection[int], owners: Mapping[int, Hashable] = _NO_OWNERS) -> Totals:
+        """Chain metrics of these processes. owners: process -> whose label values it has.
+
+        Each tenant has the ids of its worst chains: one with many takes no place of the others.
+        """
         totals = {number: self._totals_of(number) for number in of}
         worst_first = sorted(self._engine.open_chains(), key=lambda one: -one.severity)
-        for chain in worst_first[:MAX_INFOS]:
+        for chain in fairly(worst_first, lambda one: _tenant(owners.get(one.process)))[:MAX_INFOS]:
             if chain.process in totals:
                 named = (chain.id, chain.cause.value)
                 totals[chain.process] |= {

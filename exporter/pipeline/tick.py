@@ -121,7 +121,7 @@ class Pipeline:
         reading = self.tables.read({number: row for number, row in rows.processes.items() if number in leaving})
         threads = self.account_all(owners, reading, ended=ended, of=reading.processes.keys())
         detected = self._detect(rows, owners, ended, servers)
-        collected = (self._collect(reading), threads, self._chain_totals(leaving), self._engine_totals(leaving))
+        collected = (self._collect(reading), threads, self._chain_totals(leaving, owners), self._engine_totals(leaving))
         return TickResult(detected, merged(collected), self.traces(ended), reading)
 
     def end(self, processes: Collection[int]) -> list[Detected]:
@@ -146,7 +146,7 @@ class Pipeline:
     def totals(self, reading: Reading, owners: Mapping[int, Hashable], engines: Mapping[int, str]) -> Totals:
         """Totals of the collectors that remember the last tick. Needs the lock."""
         threads = self.account_all(owners, reading)
-        chains = self._chain_totals(reading.processes)
+        chains = self._chain_totals(reading.processes, owners)
         self._update_engines(engines)
         return merged((threads, chains, self._engine_totals(reading.processes)))
 
@@ -241,10 +241,10 @@ class Pipeline:
         runs = ((name, partial(collect, reading)) for name, collect in self._collectors.items())
         return merged(totals for totals in (self.run(name, collect) for name, collect in runs) if totals)
 
-    def _chain_totals(self, processes: Iterable[int]) -> Totals:
+    def _chain_totals(self, processes: Iterable[int], owners: Mapping[int, Hashable]) -> Totals:
         if self._detection is None:
             return {}
-        return self.run(_CHAINS, partial(self._detection.totals, tuple(processes))) or {}
+        return self.run(_CHAINS, partial(self._detection.totals, tuple(processes), owners)) or {}
 
     def _update_engines(self, engines: Mapping[int, str]) -> None:
         """Take what serving engines gave out since the last time: their rings hold little more than one tick."""

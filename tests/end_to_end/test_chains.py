@@ -251,7 +251,7 @@ class TestChain:
         first, second, *_ = episode.explained_over
 
         assert first.startswith("The exporter stopped at ")
-        assert re.match(r"Nothing is slow now\. .* lost .* lock, from .* It recovered\.$", second)
+        assert re.match(r"No chain was open then\. .* lost .* lock, from .* It recovered\.$", second)
 
 
 @pytest.mark.acceptance

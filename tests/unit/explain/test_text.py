@@ -319,6 +319,42 @@ class TestFailure:
         assert lines_of(hang)[-1] == "In the last 5 min: rank 3 (pid 100) made 15,000 steps."
 
 
+class TestNewNormal:
+    """What holds now is measured now: a chain that ended as `changed` has not made the job faster."""
+
+    CHANGED = resolved(an_event(cause=Cause.OWN_WAIT, culprits=(), usual_step_ns=14 * MS), 60, End.CHANGED)
+
+    def test_its_two_lengths_come_first(self) -> None:
+        """Steps take 20 ms in the last windows."""
+        first, second, *_ = lines_of(self.CHANGED)
+
+        assert first == (
+            "Steps of rank 3 (pid 100) take 1.4 times as long as before 08:00:00 UTC: 14.0 ms -> 20.0 ms (own_wait);"
+            " this has become their normal length."
+        )
+        assert second.startswith("No chain is open. In the last 5 min: rank 3 (pod trainer-0) was")
+
+    def test_it_comes_first_although_the_chain_is_before_the_span(self) -> None:
+        """Its end is two minutes and a half ago; the span is the last minute."""
+        first, second, *_ = lines_of(self.CHANGED, windows=windows_until(NOW_SECONDS, 140.0), since_seconds=140.0)
+
+        assert first.startswith("Steps of rank 3 (pid 100) take 1.4 times as long as before 08:00:00 UTC")
+        assert second.startswith("No slowdown in the last 1 min;")
+
+    def test_it_gives_way_to_an_open_chain(self) -> None:
+        assert lines_of(self.CHANGED, an_event(100.0, chain_id="2" * 32))[0].startswith(
+            "rank 3 (pod trainer-0) loses 46 %"
+        )
+
+    def test_of_now_nothing_is_claimed_when_the_exporter_has_stopped(self) -> None:
+        """Neither that it is slow nor that it is not."""
+        stopped = a_run(ended_unix_ns=NOON + 150 * SECOND)
+        first, second, *_ = lines_of(self.CHANGED, windows=windows_until(150.0), runs=[stopped])
+
+        assert first.startswith("The exporter stopped at ")
+        assert second.startswith("No chain was open then. In the last 5 min: ")
+
+
 class TestResolvedChain:
     def test_verdict_begins_with_nothing_is_slow_now(self) -> None:
         """The chain is explained all the same."""

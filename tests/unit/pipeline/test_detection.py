@@ -17,6 +17,7 @@ from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.kernel import abi
 from exporter.kernel.tables import Tables
+from exporter.model import Identity
 from exporter.pipeline.detection import MAX_INFOS, Detection
 from exporter.totals import Series, Total, Trace
 from tests.support.chains import SECOND, a_chain
@@ -276,6 +277,17 @@ class TestMetrics:
         ids = [key.labels[0] for key in bench.totals() if key.metric is catalog.chains.INFO]
 
         assert ids == ["f" * 32, *(f"{number:032x}" for number in range(MAX_INFOS - 1))]
+
+    def test_tenant_with_many_chains_takes_no_place_of_the_others(self, bench: Bench) -> None:
+        """64 critical ones of one namespace, and a low one of another job."""
+        many = [a_chain(id=f"{number:032x}", process=2, severity=Severity.CRITICAL) for number in range(MAX_INFOS)]
+        bench.engine.open = [*many, a_chain(id="f" * 32, process=3, severity=Severity.LOW)]
+        owners = {2: Identity(namespace="many"), 3: Identity(container="job_1")}
+        totals = bench.detection.totals([2, 3], owners)
+        shown = [key for of in totals.values() for key in of if key.metric is catalog.chains.INFO]
+
+        assert len(shown) == MAX_INFOS
+        assert "f" * 32 in [key.labels[0] for key in shown]
 
     def test_chains_of_several_causes_are_active_side_by_side(self, bench: Bench) -> None:
         """A disk on top of a neighbour: two series, and two ids. The end of one leaves the other."""
