@@ -62,8 +62,12 @@ def make_plan(
         else:
             chosen.append(culprit)
     if not chosen:
+        chain = event.chain_id[:8]
         why = "; ".join(excluded) or "they have ended"
-        raise BadInput(f"no culprit of chain {event.chain_id[:8]} can be paused: {why}")
+        remedy = (
+            "" if excluded else f"`gpu-stall-exporter explain --chain={chain}` names the present ones within a second"
+        )
+        raise BadInput(f"no culprit of chain {chain} can be paused: {why}", remedy=remedy)
     # A scheduling policy counts among the threads of one cgroup only.
     is_same_cgroup = all(set(one.cgroups) == set(job.cgroups) for one in chosen)
     default = PauseMethod.SCHED_IDLE if is_same_cgroup else PauseMethod.SIGSTOP
@@ -112,9 +116,10 @@ def run_experiment(
 
 def seconds_without(event: ChainEvent, before: Steps) -> float:
     """What a step takes without this chain: more than the baseline while another chain of the job is open, too."""
-    if before.mean_seconds is None or event.slowdown is None:
+    slowdown = event.present.slowdown
+    if before.mean_seconds is None or slowdown is None:
         return seconds(event.usual_step_ns)
-    return max(seconds(event.usual_step_ns), before.mean_seconds / (1 + event.slowdown))
+    return max(seconds(event.usual_step_ns), before.mean_seconds / (1 + slowdown))
 
 
 def _measure(event: ChainEvent, target: ScrapeTarget, wait: Callable[[float], None], for_seconds: float) -> Steps:

@@ -93,9 +93,9 @@ def _summary(chain: RecordedChain) -> ChainSummary:
 
 
 def _advice(newest_first: Sequence[ChainEvent]) -> ChainEvent | None:
-    """The last event with culprits that are known by pid and start, else by pid."""
-    by_start = next((one for one in newest_first if one.culprit_tgids and any(one.culprit_start_ticks)), None)
-    return by_start or next((one for one in newest_first if one.culprit_tgids), None)
+    """The last event with the present culprit that is known by pid and start, else by pid."""
+    known = [one for one in newest_first if one.culprit_tgids and one.culprit == newest_first[0].culprit]
+    return next((one for one in known if any(one.culprit_start_ticks)), next(iter(known), None))
 
 
 def _badness(summary: ChainSummary) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.chains.chain import Present
 from exporter.confirm.eligibility import ProcessFacts
 from exporter.confirm.experiment import Plan, consent_lines, is_unchanged, make_plan, names, seconds_without
 from exporter.confirm.intervention import PauseMethod
@@ -63,8 +64,10 @@ class TestMakePlan:
 
     def test_without_a_culprit_to_pause_it_is_refused(self, proc: Path) -> None:
         """The only one has ended."""
-        with pytest.raises(BadInput, match="no culprit of chain 11111111 can be paused: they have ended"):
+        with pytest.raises(BadInput, match="no culprit of chain 11111111 can be paused: they have ended") as raised:
             make_plan(an_event(), Processes(proc))
+
+        assert "explain --chain=11111111" in raised.value.remedy
 
     @pytest.mark.parametrize("start_ticks", [(), (0,)])
     def test_culprit_without_a_recorded_start_is_refused(self, proc: Path, start_ticks: tuple[int, ...]) -> None:
@@ -171,6 +174,12 @@ class TestSecondsWithout:
     def test_chain_that_was_worse_leaves_no_less_than_the_baseline(self) -> None:
         """The slowdown of a chain is that of its worst time."""
         assert seconds_without(an_event(slowdown=3.0), Steps(50, 0.021)) == pytest.approx(0.014)
+
+    def test_slowdown_of_now_counts_and_not_that_of_the_worst_time(self) -> None:
+        """Four times as long at its worst, twice as long now, with another chain beside it."""
+        event = an_event(slowdown=3.0, now=Present(0.4, 1.0, ()))
+
+        assert seconds_without(event, Steps(50, 0.042)) == pytest.approx(0.021)
 
     def test_without_steps_it_is_the_baseline(self) -> None:
         assert seconds_without(an_event(slowdown=None), Steps(0, None)) == pytest.approx(0.014)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from exporter.causes import Cause
-from exporter.chains.chain import Change, Severity
+from exporter.chains.chain import Change, Present, Severity
 from exporter.chains.event import ChainEvent
 from exporter.explain.chain_summary import ChainSummary, chain_summaries
 from exporter.history.recorded_chains import KnownState
@@ -70,6 +70,14 @@ class TestEvents:
 
         assert chain.event == later
         assert chain.commands == an_event().commands
+
+    def test_commands_against_an_earlier_culprit_are_not_offered(self) -> None:
+        """Another program is to blame now, whose process is not known: its event has the commands, not that of the first one."""
+        now = Present(0.3, 0.4, (("backup", 1.0),))
+        later = an_event(change=Change.UPDATED, culprit_tgids=(), commands=("look",), now=now)
+        (chain,) = summaries(an_event(), later)
+
+        assert chain.commands == ("look",)
 
     def test_confirmation_is_not_the_last_event(self) -> None:
         confirmed = an_event(change=Change.CONFIRMED, evidence=("steps took …",))
