@@ -36,6 +36,8 @@ WANTED: Final = (
     catalog.chains.ACTIVE,
     catalog.chains.SEVERITY,
     catalog.chains.INFO,
+    catalog.chains.LOST,
+    catalog.chains.LOST_AT_WORST,
     catalog.workload.INFO,
     catalog.workload.SAMPLED_PROCESSES,
     catalog.own.BUILD_INFO,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from exporter import catalog
 from exporter.model import Exemplar, Family, Histogram, Identity, Snapshot
 from exporter.output import protobuf
-from exporter.scrape import exposition
+from exporter.scrape import exposition, rates
 from exporter.scrape.exposition import NotOurs
 from exporter.scrape.samples import Distribution, Number
 from tests.support.hostile_files import HAND_MADE_EXPOSITIONS, raw_labels
@@ -68,6 +71,16 @@ class TestRead:
         scrape = exposition.read(body_of(snapshot_of(catalog.allocator.LIVE, point(4096))), AT)
 
         assert (scrape.numbers, scrape.distributions) == ({}, {})
+
+    def test_every_metric_that_rates_asks_for_is_read(self) -> None:
+        """One that is not would be missing for `top` without an error."""
+        source = Path(rates.__file__).read_text(encoding="utf-8")
+        asked = {
+            getattr(getattr(catalog, part), name) for part, name in re.findall(r"catalog\.(\w+)\.([A-Z_]+)", source)
+        }
+
+        assert catalog.chains.LOST in asked
+        assert asked <= set(exposition.WANTED)
 
     def test_several_families_are_read(self) -> None:
         families = (

@@ -1,0 +1,200 @@
+"""While a chain is open and changes, every surface has the same figures, and they are those of the job's own log.
+
+One program takes the job's CPU, then three copies of a second one, then the first one again: one chain, whose share and culprit
+change. At five moments the metrics, `explain` and `top` are read, and compared with the steps that the job has printed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import gpustall_standin as standin
+from gpustall_standin.job import SPIN
+from gpustall_standin.scenarios import HOST_BOUND
+from tests.faults.injectors.cpu import named_shell
+from tests.support.exporter_process import COMMAND, Exporter, running
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.requirements import need_tracing
+from tests.support.standin_gpu import built
+from tests.support.traced import eventually
+
+CPU = "1"
+"""The job and the programs that take it have the same one."""
+LEARN_SECONDS = 15
+WINDOW_SECONDS = 10.0
+"""What holds now is the mean of so long."""
+COURSE = (("first-hog", 1, (13,)), ("second-hog", 3, (6, 13)), ("first-hog", 1, (6, 13)))
+"""(program, copies, seconds after its start at which everything is read)."""
+TICK = 0.04
+"""By how much a mean of ten seconds changes in a tick and a half, where two thirds of the time are lost in it."""
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
+
+
+class Step(NamedTuple):
+    """Both on the clock of the kernel."""
+
+    end_ns: int
+    length_ns: int
+
+
+class Job:
+    """Steps, as the job has printed them."""
+
+    def __init__(self) -> None:
+        command = ["taskset", "-c", CPU, *standin.trainer_command("--ranks=1", "--seed=1", *HOST_BOUND)]
+        self.process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.PIPE, text=True)
+        self.steps: list[Step] = []
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._follower.start()
+
+    def _follow(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                one = json.loads(line)
+                if one.get("type") == "step":
+                    self.steps.append(Step(one["end_ns"], one["end_ns"] - one["start_ns"]))
+
+    def mean_ns(self, since_ns: int, until_ns: int) -> float:
+        """Length of the steps that ended in between."""
+        lengths = [one.length_ns for one in list(self.steps) if since_ns <= one.end_ns <= until_ns]
+        return sum(lengths) / len(lengths)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._follower.join()
+
+
+class Moment(NamedTuple):
+    """What was read: of metrics before and after the others. truth: share by which steps of the last ten seconds are longer.
+
+    is_steady: whether the same program has run for all of them.
+    """
+
+    culprit: str
+    is_steady: bool
+    truth: float
+    metrics: tuple[dict[str, Any], dict[str, Any]]
+    explained: dict[str, Any]
+    top: dict[str, Any]
+
+
+@contextmanager
+def a_job() -> Iterator[Job]:
+    built()
+    job = Job()
+    try:
+        yield job
+    finally:
+        job.end()
+
+
+def of_metrics(exporter: Exporter) -> dict[str, Any]:
+    """The chain with the largest share now: its id, both shares and its culprit."""
+    scraped = exporter.scrape()
+    now = scraped.by("chain_id", "gpustall_chain_lost_ratio")
+    chain_id = max(now, key=lambda one: now[one])
+    culprits = scraped.by("culprit", "gpustall_chain_info", chain_id=chain_id)
+    return {
+        "chain_id": chain_id,
+        "now": now[chain_id],
+        "worst": scraped.by("chain_id", "gpustall_chain_worst_lost_ratio")[chain_id],
+        "culprits": sorted(culprits),
+    }
+
+
+def output(*words: str) -> Any:
+    done = subprocess.run(
+        [*COMMAND, *words, "--format=json"], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def moment(exporter: Exporter, history: Path, job: Job, usual_ns: float, culprit: str, *, is_steady: bool) -> Moment:
+    now_ns = time.monotonic_ns()
+    truth = 1 - usual_ns / job.mean_ns(now_ns - round(WINDOW_SECONDS * 1e9), now_ns)
+    before = of_metrics(exporter)
+    chain_id = before["chain_id"]
+    (explained,) = output("explain", f"--chain={chain_id}", f"--history.path={history}")["chains"]
+    top = output("top", "--once", "--interval=500ms", f"--url={exporter.url}")
+    after = of_metrics(exporter)
+    (shown,) = (one for one in top["chains"] if chain_id in one["ids"])
+    return Moment(culprit, is_steady, truth, (before, after), explained, shown)
+
+
+@pytest.fixture(scope="module")
+def moments(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
+    need_tracing()
+    history = tmp_path_factory.mktemp("while_open") / "state" / "history.sqlite"
+    found = []
+    with running(f"--history.path={history}") as exporter, a_job() as job:
+        eventually(lambda: job.steps, "the first step")
+        time.sleep(LEARN_SECONDS)
+        now_ns = time.monotonic_ns()
+        usual_ns = job.mean_ns(now_ns - round(WINDOW_SECONDS * 1e9), now_ns)
+        for program, copies, seconds in COURSE:
+            with named_shell(program, SPIN, count=copies, cpus=CPU):
+                began_seconds = time.monotonic()
+                for second in seconds:
+                    time.sleep(max(began_seconds + second - time.monotonic(), 0))
+                    is_steady = second > WINDOW_SECONDS
+                    found.append(moment(exporter, history, job, usual_ns, program, is_steady=is_steady))
+    print("".join(f"\n{one.culprit:>12} {one.truth:.3f} {one.metrics[0]} {one.top}" for one in found))
+    return found
+
+
+class TestWhileOpen:
+    def test_it_is_one_chain(self, moments: list[Moment]) -> None:
+        assert len({one.explained["chain_id"] for one in moments}) == 1
+
+    def test_share_of_now_is_that_of_the_jobs_own_log(self, moments: list[Moment]) -> None:
+        """Within five percentage points, ten seconds after each change."""
+        steady = [one for one in moments if one.is_steady]
+
+        assert [one.explained["now"]["lost_ratio"] for one in steady] == pytest.approx(
+            [one.truth for one in steady], abs=0.05
+        )
+
+    def test_shares_are_the_same_everywhere(self, moments: list[Moment]) -> None:
+        """Now and at the worst; a tick lies between two readings."""
+        for one in moments:
+            for name, of_explain, of_top in (
+                ("now", one.explained["now"]["lost_ratio"], one.top["lost_share"]),
+                ("worst", one.explained["lost_ratio"], one.top["worst_lost_share"]),
+            ):
+                low, high = sorted(of[name] for of in one.metrics)
+                assert low - TICK <= of_explain <= high + TICK
+                assert low - TICK <= of_top <= high + TICK
+
+    def test_culprit_of_now_is_the_same_everywhere(self, moments: list[Moment]) -> None:
+        """The program that runs, as soon as most of the last ten seconds are its own."""
+        for one in moments:
+            (culprit, *_) = one.explained["now"]["culprits"]
+            assert one.metrics[0]["culprits"] == [culprit["name"]] == one.top["culprits"]
+        assert [one.explained["now"]["culprits"][0]["name"] for one in moments if one.is_steady] == [
+            one.culprit for one in moments if one.is_steady
+        ]
+
+    def test_worst_never_becomes_less(self, moments: list[Moment]) -> None:
+        worst = [one.explained["lost_ratio"] for one in moments]
+
+        assert worst == sorted(worst)
+        assert all(one.explained["now"]["lost_ratio"] <= one.explained["lost_ratio"] for one in moments)
+
+    def test_commands_are_against_the_culprit_of_now(self, moments: list[Moment]) -> None:
+        """Their pids are of programs that run, and not of those at the onset."""
+        pids = [tuple(one.explained["culprit_pids"]) for one in moments if one.is_steady]
+
+        assert len(set(pids)) == len(pids)
+        assert [len(one) for one in pids] == [copies for _, copies, _ in COURSE]
