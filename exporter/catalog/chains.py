@@ -10,8 +10,8 @@ CHAINS = Metric(
     "{chain}",
     Kind.COUNTER,
     ("cause", "effect", "severity"),
-    "Causal chains opened: incidents in which a workload was slower than its baseline, stood still, failed or changed"
-    " for good, by cause, by effect (what takes longer) and by severity at opening.",
+    "Causal chains opened: incidents in which a workload was slower than its baseline, stood still, failed or has a"
+    " new normal, by cause, by effect (what takes longer) and by severity at opening.",
 )
 ESCALATIONS = Metric(
     "gpustall_chain_escalations_total",
@@ -43,8 +43,8 @@ LOST = Metric(
     "1",
     Kind.GAUGE,
     ("cause", "effect"),
-    "Share of its time that a workload loses to the cause of the open causal chain, at its worst: what the severity is"
-    " of, as of its opening or last escalation; 0 once it is resolved.",
+    "Share of its time that a workload loses to the cause of the open causal chain, at its worst, as of its opening or last"
+    " escalation: the ratio severity is computed from; 0 once it is resolved.",
 )
 INFO = Metric(
     "gpustall_chain_info",
