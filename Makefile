@@ -115,8 +115,8 @@ bench: $(VENV)/dev build ## Measure the figures of docs/measurements.md on this 
 
 # OUT=folder: output, must be empty. BASE=debian@sha256:…: base of the container image. IMAGE=no: no image.
 release: packages cross-packages $(RELEASE)/ready ## Make wheels, source archive, chart, container image, bill of materials and checksums in dist/
-	@$(if $(filter no,$(IMAGE)),,./deploy/packages.sh $(IMAGE_NEEDS))
-	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist) $(if $(filter no,$(IMAGE)),--without-image,$(if $(BASE),--base=$(BASE)))
+	$(RELEASE)/bin/python -m deploy.release $(or $(OUT),dist) $(if $(filter no,$(IMAGE)),--without-image,\
+	  --before-image='./deploy/packages.sh $(IMAGE_NEEDS)' $(if $(BASE),--base=$(BASE)))
 
 $(RELEASE)/ready: deploy/release/requirements.txt
 	$(PYTHON) -m venv $(RELEASE)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from exporter import __version__, config
-from exporter.config.environment import FlagDefaults, unknown_variables
+from exporter.config.environment import FlagDefaults, example_of, unknown_variables
 from exporter.errors import BadInput, ExporterError
 from exporter.terminal import streams
 from exporter.text.wrapping import words
@@ -40,8 +40,6 @@ COMMANDS = {
 _ALL = "*"
 _WITH_LOG = ("run",)
 """Commands that log warnings themselves."""
-
-_ENVIRONMENT = "Flags are also environment variables: --log.level is GPUSTALL_LOG_LEVEL; a flag overrides it."
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -100,7 +98,9 @@ def _parser(chosen: str | None) -> tuple[_Parser, dict[str, _Parser]]:
             module = importlib.import_module(f"exporter.commands.{name}")
             module.add_arguments(command)
             command.set_defaults(function=module.run)
-            command.epilog = f"{command.epilog or ''} {_ENVIRONMENT}".lstrip()
+            if example := example_of(command):
+                sentence = f"Flags are also environment variables: {example}; a flag overrides it."
+                command.epilog = f"{command.epilog or ''} {sentence}".lstrip()
     return parser, found
 
 

@@ -160,7 +160,7 @@ def _files(layer: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
 def _member(archive: tarfile.TarFile, member: str | tarfile.TarInfo) -> IO[bytes]:
     found = archive.extractfile(member)
     if found is None:
-        raise NotPossible(f"{member} of the image archive is no file")
+        raise NotPossible(f"{member} of the image archive is not a file")
     return found
 
 

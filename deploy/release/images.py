@@ -45,7 +45,7 @@ def pin(deploy: Path, digests: Mapping[str, str]) -> None:
     """Raises NotPossible, before anything is written, for an image without a digest and a digest that is none."""
     for name, digest in digests.items():
         if not _DIGEST.fullmatch(digest):
-            raise NotPossible(f"{digest!r} of {name} is no digest: want sha256: and 64 hexadecimal digits")
+            raise NotPossible(f"{digest!r} of {name} is not a digest: want sha256: and 64 hexadecimal digits")
     if missing := sorted({name for _, name in references(deploy)} - digests.keys()):
         raise NotPossible(f"no digest given for {', '.join(missing)}")
     for file, pattern in _PATTERNS.items():

@@ -22,7 +22,7 @@ def epoch(root: Path) -> int:
 def files(root: Path, *, with_uncommitted: bool) -> list[str]:
     """Paths below the root, sorted. Raises NotPossible for uncommitted changes, unless they are wanted."""
     if not with_uncommitted and (changed := _git(root, "status", "--porcelain")):
-        raise NotPossible(f"not committed: {', '.join(line[3:] for line in changed.splitlines()[:5])}")
+        raise NotPossible(f"not committed: {', '.join(line[2:].strip() for line in changed.splitlines()[:5])}")
     others = ("--others", "--exclude-standard") if with_uncommitted else ()
     found = _git(root, "ls-files", "-z", "--cached", *others).split("\0")
     return sorted({name for name in found if name and (root / name).is_file()})

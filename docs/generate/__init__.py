@@ -16,6 +16,7 @@ from docs.generate.explain_schema import explain_schema
 from docs.generate.flags import flags_page
 from docs.generate.fleet_schema import fleet_schema
 from docs.generate.metrics import metrics_page
+from docs.generate.overhead import overhead
 from docs.generate.parts import capabilities, demo, floors, renewed
 from docs.generate.queries import functions, queries, views
 from docs.generate.tools import tools
@@ -63,6 +64,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "deploy/datadog/openmetrics.d/conf.yaml": datadog_mapping,
     "docs/explain.schema.json": explain_schema,
     "docs/explain-nodes.schema.json": fleet_schema,
+    "docs/faq.md": partial(_with_part, "docs/faq.md", "overhead", overhead),
     "docs/flags.md": flags_page,
     "docs/query.md": _query_page,
     "docs/window-record.md": _window_record_page,

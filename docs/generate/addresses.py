@@ -16,6 +16,7 @@ _PLACES = (
     ("Documentation", r"(runbook_url: )\S+(/alerts/runbook\.md#)"),
     ("Documentation", r'(image\.documentation=")\S+(/docs/deployment\.md")'),
     ("Source", r'(image\.source=")\S+(")'),
+    ("Documentation", r'(^PROJECT: Final = ")\S+(")'),
     ("Source", r"(^home: )\S+($)"),
     ("Source", r"(^sources:\n  - )\S+($)"),
     ("Source", r"(^Documentation=)\S+($)"),
@@ -30,6 +31,7 @@ FILES = tuple(
         "deploy/docker/Dockerfile",
         "deploy/helm/gpu-stall-exporter/Chart.yaml",
         "deploy/systemd/*.s*",
+        "exporter/assets/documents.py",
         "tests/alerts/*.test.yaml",
         "tests/standin/README.md",
     )

@@ -38,7 +38,8 @@ LABEL_MEANINGS = {
     "device": "A disk as in /proc/diskstats, such as `nvme0n1`; at most 64, then `other`. For waits also `unknown`.",
     "member": "`traced` for a process that made calls itself, `worker` for one that it, or another worker of it, created.",
     "resource": "What was refused: rows of a kernel table, by its name; `workloads`, identities beyond `--series.max-workloads`;"
-    " `claimed_labels`, the labels of a workload of another owner; `brief_workloads`, those beyond 32 of an owner that ran less"
+    " `claimed_labels`, labels already in use by a workload of another owner;"
+    " `brief_workloads`, those beyond 32 of an owner that ran less"
     " than a minute; `series`, error codes beyond 32 of a workload; `infos`,"
     " processes beyond 512 of an owner in `gpustall_workload_info`.",
     "owner": "A container, by its label, or `uid N` outside of containers; at most 32, then `other`. `unnamed` for processes that"
@@ -141,7 +142,7 @@ LABEL_MEANINGS = {
     "outcome": "For a process: `ok`, `error` for another exit code than 0, `signal`, or `oom_killed`. For a push: `delivered`;"
     " `partial`, points or records were rejected; `rejected`, a status that means refusal; `redirected`, not followed;"
     " `not_otlp`, an answer of something else, such as a page of HTML; `unavailable`, status 429, 502, 503 or 504;"
-    " `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, a defect of the exporter.",
+    " `not_trusted`, TLS; `timed_out`; `no_answer`, no connection; `failed`, an internal error (bug).",
 }
 LOSS_MEANINGS = {
     DropReason.THREAD_STORAGE: "The state of a thread could not be allocated.",

@@ -46,8 +46,10 @@ class Reloads:
                 requested.set_exception(error)
             except Exception as error:
                 self._failed()
-                log.exception("configuration not reloaded, the old one stays in force: defect in the exporter")
-                requested.set_exception(ExporterError(f"{type(error).__name__}, a defect of the exporter: see its log"))
+                log.exception("configuration not reloaded, the old one stays in force: internal error (bug)")
+                requested.set_exception(
+                    ExporterError(f"{type(error).__name__}, an internal error (bug): see the log of the exporter")
+                )
 
     def close(self) -> None:
         """Fail all requests, those of later included: the loop has ended."""

@@ -29,7 +29,7 @@ class FailedTicks:
         if isinstance(error, ExporterError):
             log.error("cannot update metrics: %s; logged once until a tick succeeds", reason)
         else:
-            log.exception("cannot update metrics: defect in the exporter; logged once until a tick succeeds")
+            log.exception("cannot update metrics: internal error (bug); logged once until a tick succeeds")
 
     def succeeded(self) -> None:
         """A tick did all its work."""

@@ -22,7 +22,7 @@ class _Formatter(logging.Formatter):
     """One line per record: a traceback becomes a field, and so does each entry of the extra "fields"."""
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
-        """In the order in which they are written."""
+        """Log fields in output order."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         fields = {
             "ts": f"{moment}.{int(record.msecs):03d}Z",

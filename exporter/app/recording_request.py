@@ -31,7 +31,9 @@ _PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h
 
 def add_bounds(parser: argparse.ArgumentParser, *, default_for: str) -> None:
     """What is recorded, and how much of it."""
-    parser.add_argument("--for", default=default_for, metavar="DURATION", help=f"how long, at most 1h [{default_for}]")
+    parser.add_argument(
+        "--for", default=default_for, metavar="DURATION", help=f"length of the recording, at most 1h [{default_for}]"
+    )
     parser.add_argument("--pid", metavar="PID", help="only this process")
     parser.add_argument(
         "--workload",
@@ -39,9 +41,11 @@ def add_bounds(parser: argparse.ArgumentParser, *, default_for: str) -> None:
         metavar="SELECTOR",
         help="a rank, the prefix of a container or pod, or KEY=VALUE,… such as rank=3,pid=4032",
     )
-    parser.add_argument("--max-bytes", default="64MiB", metavar="SIZE", help="end with so much, at most 1GiB [64MiB]")
     parser.add_argument(
-        "--lines", default=_LINES, metavar="N", help=f"lines of each second, if lines are printed [{_LINES}]"
+        "--max-bytes", default="64MiB", metavar="SIZE", help="size at which the recording ends, at most 1GiB [64MiB]"
+    )
+    parser.add_argument(
+        "--lines", default=_LINES, metavar="N", help=f"lines per second, if lines are printed [{_LINES}]"
     )
     command_line.add_arguments(parser, [RECORDING_SOCKET])
 

@@ -187,7 +187,7 @@ def request_of(line: bytes, source: Recorded) -> RecordingRequest:
         ):
             raise ValueError("out of bounds")
     except ValueError as error:
-        raise BadInput("this is no request for a recording") from error
+        raise BadInput("not a request for a recording") from error
     return RecordingRequest(float(asked_seconds), most_bytes, _selected(source, Selection.of(workload)))
 
 
@@ -211,7 +211,7 @@ def _line(peer: socket.socket) -> bytes:
         more = peer.recv(REQUEST_BYTES_MAX - len(line))
         line += more
         if not more or len(line) >= REQUEST_BYTES_MAX:
-            raise BadInput("this is no request for a recording")
+            raise BadInput("not a request for a recording")
     return line
 
 
@@ -262,7 +262,7 @@ def _remove_stale(path: Path) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
         raise NotPossibleHere(
-            f"{path} is no socket of this user", remedy="remove it, or set another --recording.socket"
+            f"{path} is not a socket of this user", remedy="remove it, or set another --recording.socket"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         try:

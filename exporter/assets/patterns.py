@@ -20,8 +20,10 @@ PATTERNS: Final = (
     "deploy/opentelemetry-collector/*",
     "deploy/security/*",
     "deploy/systemd/*",
+    "docs/*.json",
     "docs/*.md",
     "docs/*.svg",
+    "docs/pictures/*.svg",
     "docs/shell/*",
 )
 """Paths stay as they are in the tree: Compose and Kustomize name files by them."""

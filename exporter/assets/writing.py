@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.assets import runbook
+from exporter.assets import documents, runbook
 from exporter.assets.patterns import names
 from exporter.errors import BadInput, ExporterError
 from exporter.files import content
@@ -71,5 +71,5 @@ class Assets(NamedTuple):
             return False
 
     def _content(self, name: str) -> bytes:
-        found = (self.root / name).read_bytes()
+        found = documents.linked(name, (self.root / name).read_bytes(), self.names)
         return runbook.linked(name, found, self.runbook_url) if self.runbook_url else found

@@ -10,8 +10,8 @@ CHAINS = Metric(
     "{chain}",
     Kind.COUNTER,
     ("cause", "effect", "severity"),
-    "Causal chains opened: incidents in which a workload was slower than its baseline, stood still, failed or changed"
-    " for good, by cause, by effect (what takes longer) and by severity at opening.",
+    "Causal chains opened: incidents in which a workload was slower than its baseline, stood still, failed or has a"
+    " new normal, by cause, by effect (what takes longer) and by severity at opening.",
 )
 ESCALATIONS = Metric(
     "gpustall_chain_escalations_total",
@@ -52,8 +52,8 @@ LOST_AT_WORST = Metric(
     "1",
     Kind.GAUGE,
     ("chain_id", "cause"),
-    "The same share in the worst ten seconds of an open causal chain up to now: what its severity is of. Of the chains in"
-    " gpustall_chain_info.",
+    "The same share in the worst ten seconds of an open causal chain up to now: the ratio severity is computed from. Of the"
+    " chains in gpustall_chain_info.",
 )
 INFO = Metric(
     "gpustall_chain_info",

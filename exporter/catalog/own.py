@@ -126,8 +126,8 @@ REFUSED = _own(
     "{refusal}",
     Kind.COUNTER,
     ("resource", "owner"),
-    "What owners of processes and cgroups were refused because others need room, by resource and by owner (a container or"
-    " a user): rows of a kernel table, workloads, labels that another owner has, series of error codes, infos.",
+    "Requests rejected by per-owner limits, by resource and by owner (a container or a user): rows of a kernel table,"
+    " workloads, labels that another owner has, series of error codes, infos.",
 )
 HEALED_SWITCHES = _own(
     "healed_switches",

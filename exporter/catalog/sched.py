@@ -32,8 +32,8 @@ CULPRIT = Metric(
     "s",
     Kind.COUNTER,
     ("cause", "culprit"),
-    "Lost time of gpustall_lost_seconds_total in seconds, by cause and by the program that held the CPU; culprit is"
-    " empty where a cause has none; of more than"
+    "Lost time of gpustall_lost_seconds_total in seconds, by cause and by culprit, such as the program that held the CPU or the"
+    " lock or kept the disk busy; culprit is empty where a cause has none; of more than"
     f" {MAX_CULPRITS} culprits the one with the smallest total becomes part of other.",
 )
 INTERRUPTED = Metric(

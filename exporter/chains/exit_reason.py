@@ -25,6 +25,7 @@ _WISHED_CODES = (0, *(128 + one for one in (signal.SIGHUP, signal.SIGINT, signal
 """Exit codes of shells, and of programs that end in order, after a signal."""
 RECENT_ERROR_NS = 60 * NANOSECONDS
 """An older error did not end the process."""
+_AT_ONCE_SECONDS = 0.05  # less would be shown as 0.0 s
 
 
 class CallError(NamedTuple):
@@ -54,12 +55,13 @@ class Ending(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """`ended by SIGSEGV; the last CUDA error was 700 of cudaStreamSynchronize, 0.2 s before`"""
+        """`ended by SIGSEGV; the last error was 700 of cudaStreamSynchronize, 0.2 s before`"""
         how = f"ended by {_name(self.signal)}" if self.signal else f"ended with exit code {self.code}"
         if self.error is None or self.at_ns - self.error.at_ns > RECENT_ERROR_NS:
             return how
-        before = max(self.at_ns - self.error.at_ns, 0) / NANOSECONDS
-        return f"{how}; the last error was {self.error.code} of {self.error.call}, {before:.1f} s before"
+        before_seconds = max(self.at_ns - self.error.at_ns, 0) / NANOSECONDS
+        when = f"{before_seconds:.1f} s before" if before_seconds >= _AT_ONCE_SECONDS else "immediately before"
+        return f"{how}; the last error was {self.error.code} of {self.error.call}, {when}"
 
 
 def _name(number: int) -> str:

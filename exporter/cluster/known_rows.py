@@ -43,7 +43,7 @@ class KnownRows:
             try:
                 span = self._segment(name).window_span()
             except DamagedSegment as error:
-                log.error("%s: rows of it that are imported are stored twice", error)
+                log.error("%s; rows imported from it again will be stored twice", error)
                 continue
             self._names.append(name)
             if span is not None:

@@ -168,9 +168,9 @@ class Segment:
         except duckdb.FatalException as error:
             raise StoreUnavailable(f"cannot read {self.path}: {_reason(error)}") from error
         except duckdb.Error as error:
-            raise DamagedSegment(f"{self.path} is no segment of a store: {_reason(error)}") from error
+            raise DamagedSegment(f"{self.path} is not a segment of a store: {_reason(error)}") from error
         if len(found) != 1 or found[0][0] != MARK or not isinstance(found[0][1], int):
-            raise DamagedSegment(f"{self.path} is no segment of a store")
+            raise DamagedSegment(f"{self.path} is not a segment of a store")
         version: int = found[0][1]
         if version > VERSION:
             raise NotPossibleHere(

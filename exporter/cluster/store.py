@@ -49,7 +49,7 @@ class ClusterStore:
         try:
             self.tick(now_unix_ns)
         except StoreUnavailable as error:
-            log.error("nothing is stored until this is corrected: %s", error)
+            log.error("store writes paused: %s", error)
 
     def add(self, batches: Sequence[Batch], now_unix_ns: int) -> list[Stored]:
         """What became of each batch. Raises StoreUnavailable, and Unstorable if the tables cannot hold a row of them."""
@@ -151,7 +151,7 @@ class ClusterStore:
         try:
             segment = Segment(self._folder.path_of(name), is_sealed=True)
         except DamagedSegment as error:
-            log.error("%s: rows of it that are sent again are stored twice", error)
+            log.error("%s; its rows will be stored twice if senders repeat them", error)
             return
         try:
             self._seen.append(_ids_of(segment))

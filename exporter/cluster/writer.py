@@ -171,7 +171,7 @@ class StoreWriter:
         except ExporterError as error:
             self._failed(group, error)
         except Exception as error:  # a defect must not end the thread: all senders would wait
-            log.exception("defect in the store")
+            log.exception("store: internal error (bug)")
             self._failed(group, error)
         else:
             self._succeeded(group, found)
@@ -182,7 +182,7 @@ class StoreWriter:
             for one in group:
                 self._write((one,))
             return
-        log.error("defect in the store: %s", error)
+        log.error("store: internal error (bug): %s", error)
         self._settled(group, lambda one: one.result.set_exception(error))
 
     def _succeeded(self, group: Sequence[_Waiting], found: Sequence[Stored]) -> None:
@@ -199,16 +199,16 @@ class StoreWriter:
 
     def _recovered(self) -> None:
         if self._failure:
-            log.warning("the store can be written again")
+            log.warning("store writes resumed")
         self._failure = ""
 
     def _failed(self, group: Sequence[_Waiting], error: Exception) -> None:
         if not self._failure:
-            log.error("nothing is stored until this is corrected: %s", error)
+            log.error("store writes paused: %s", error)
         self._failure = str(error)
         self._not_before = time.monotonic() + FAILED_SECONDS
         self._own.add(catalog.COMMIT_FAILURES, 1)
-        refused = error if isinstance(error, NotStored) else StoreUnavailable("a defect in the store")
+        refused = error if isinstance(error, NotStored) else StoreUnavailable("internal error (bug) in the store")
         self._settled(group, lambda one: one.result.set_exception(refused))
 
     def _settled(self, group: Sequence[_Waiting], settle: Callable[[_Waiting], None]) -> None:

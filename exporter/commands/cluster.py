@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="store.retention",
         default=DEFAULT_RETENTION,
         metavar="DURATION",
-        help=f"age limit of what is stored [{DEFAULT_RETENTION}]",
+        help=f"age limit of stored rows [{DEFAULT_RETENTION}]",
     )
     parser.add_argument(
         "--store.max-bytes",

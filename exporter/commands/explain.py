@@ -67,10 +67,12 @@ _ALONE: Final = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     recorded_flags.add_arguments(parser)
     parser.add_argument(
-        "--at", metavar="TIME", help="what was known then: 14:02, 2027-01-15T14:02:11Z, or 90m for 90 minutes ago [now]"
+        "--at",
+        metavar="TIME",
+        help="show the state at this time: 14:02, 2027-01-15T14:02:11Z, or 90m for 90 minutes ago [now]",
     )
     parser.add_argument(
-        "--compare", metavar="TIME", help="what differs from the time span of the same length that ended then"
+        "--compare", metavar="TIME", help="compare with the span of the same length that ended at this time"
     )
     parser.add_argument(
         "--chain",
@@ -244,6 +246,6 @@ def _confirm(path: Path, arguments: argparse.Namespace) -> None:
 
 def _ask_for_consent() -> None:
     if not sys.stdin.isatty():
-        raise BadInput("--confirm asks for consent, and standard input is no terminal", remedy="use --yes")
+        raise BadInput("--confirm asks for consent, and standard input is not a terminal", remedy="use --yes")
     if input("Type yes to continue: ").strip() != "yes":
         raise BadInput("no consent: nothing was done")

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline", default="1s", metavar="DURATION", help="time limit of the statement, at most 60s [1s]"
     )
     parser.add_argument(
-        "--merge", metavar="SELECT", help="with --nodes: a statement over the table `rows` of what all nodes return"
+        "--merge", metavar="SELECT", help="with --nodes: a statement over the rows of all nodes, in the table `rows`"
     )
     fleet_flags.add_arguments(parser)
     command_line.add_arguments(parser, [recorded_flags.HISTORY])

@@ -66,7 +66,7 @@ class Config:
         None,
         parsers.key_file,
         "FILE",
-        "secret in hashes of communicators, 16 bytes or more, equal on all nodes",
+        "file with the key for communicator hashes, 16 bytes or more, equal on all nodes",
     )
     with_ras: bool = setting(
         "nccl.ras", "false", parsers.switch, "BOOL", "query NCCL's RAS socket of a hung or slow job for missing ranks"

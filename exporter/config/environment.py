@@ -77,6 +77,7 @@ _SERVICE_LINK: Final = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(?:_\w+)?$|_PORT
 """Kubernetes sets such variables for each Service: GPUSTALL_EXPORTER_PORT=tcp://10.0.0.1:10478."""
 
 _NAMES_SHOWN: Final = 5
+_EXAMPLE: Final = "log.level"
 _UNSET: Final = object()
 
 
@@ -119,6 +120,13 @@ def flags(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def flag_of(action: argparse.Action) -> str:
     """`web.listen-address`."""
     return action.option_strings[-1].removeprefix("--")
+
+
+def example_of(parser: argparse.ArgumentParser) -> str:
+    """`--log.level is GPUSTALL_LOG_LEVEL`: a flag that this command has; "" for a command whose flags have no variable."""
+    names = [name for name in map(flag_of, flags(parser)) if name not in ACTING_FLAGS]
+    name = _EXAMPLE if _EXAMPLE in names else next(iter(names), "")
+    return f"--{name} is {variable_of(name)}" if name else ""
 
 
 def unknown_variables(environment: Mapping[str, str], known: Collection[str]) -> str:

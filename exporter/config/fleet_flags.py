@@ -15,9 +15,9 @@ from exporter.errors import BadInput
 
 DEADLINE_SECONDS_MAX: Final = 600.0
 _FILES: Final = {
-    "nodes.ca": "certificates of the authorities that sign those of nodes (PEM) [the system's]",
+    "nodes.ca": "CA certificates of the nodes (PEM) [the system's]",
     "nodes.cert": "client certificate for nodes that want one (PEM)",
-    "nodes.key": "its key (PEM) [in the file of --nodes.cert]",
+    "nodes.key": "private key of --nodes.cert (PEM) [in that file]",
     "nodes.token-file": "file with the bearer token for `serve` on the nodes",
 }
 _NODES: Final = "nodes"
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All of them, of a command that prints the answer."""
     add_node_arguments(parser, "ask `serve` on these nodes, such as gpu[01-16] or @fleet.toml (docs/fleet.md)")
     parser.add_argument(
-        f"--{_ALL}", dest=_ALL, action="store_true", help="print failures alone if a node does not answer"
+        f"--{_ALL}", dest=_ALL, action="store_true", help="print only the failures if a node does not answer"
     )
 
 

@@ -32,7 +32,7 @@ def parse_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorSettings:
-    """url: None for the usual one of this kind. ca_file, token_file: of a service account; they need not exist."""
+    """url: None for the default of this kind. ca_file, token_file: of a service account; they need not exist."""
 
     kind: OrchestratorKind = setting(
         "orchestrator.kind",
@@ -42,7 +42,7 @@ class OrchestratorSettings:
         "source of pod and container names: auto, kubernetes, kubelet, ecs, ecs-agent, none",
     )
     url: str | None = setting(
-        "orchestrator.url", None, parse_url, "URL", "URL of the orchestrator's API [the usual one of its kind]"
+        "orchestrator.url", None, parse_url, "URL", "URL of the orchestrator's API [the kind's default]"
     )
     ca_file: Path = setting(
         "orchestrator.ca-file",

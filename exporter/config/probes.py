@@ -64,7 +64,7 @@ class ProbeSettings:
         "auto",
         choice(ReturnProbes),
         "WHEN",
-        "function returns are probed: auto (unless unsafe with seccomp), always, never",
+        "probe returns: auto (off where unsafe), always, never",
     )
     on_arm64: bool = setting(
         "probes.on-arm64", "false", switch, "BOOL", "probe on arm64 despite a kernel bug that can crash processes"

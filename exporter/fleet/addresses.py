@@ -72,7 +72,7 @@ def host_name(text: str) -> str:
     """A name or an IPv4 address, in lower case. Raises ValueError."""
     host = text.lower()
     if len(host) > _NAME_CHARACTERS_MAX or not _NAME.fullmatch(host):
-        raise ValueError(f"{quoted(text)} is no name of a host: want letters, digits, dots and hyphens")
+        raise ValueError(f"{quoted(text)} is not a host name: want letters, digits, dots and hyphens")
     if _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]):  # the resolver would make an address of it
         try:
             return str(ipaddress.IPv4Address(host))
@@ -90,4 +90,4 @@ def _ipv6(text: str) -> str:
     try:
         return str(ipaddress.IPv6Address(text))
     except ValueError:
-        raise ValueError(f"{quoted(text)} is no IPv6 address") from None
+        raise ValueError(f"{quoted(text)} is not an IPv6 address") from None

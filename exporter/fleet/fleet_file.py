@@ -83,7 +83,7 @@ def read(path: Path, source: str = "--nodes") -> FleetFile:
 def _table(shown: str, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     table = document.get(key, {})
     if not isinstance(table, dict):
-        raise _refused(shown, f"{key} is no table", f"write [{key}], and a line for each")
+        raise _refused(shown, f"{key} is not a table", f"write [{key}], and a line for each")
     if len(table) > NAMES_MAX:
         raise _refused(shown, f"[{key}] has more than {NAMES_MAX} lines", "use a file for each part of the fleet")
     return table

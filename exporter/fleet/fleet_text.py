@@ -12,7 +12,7 @@ from exporter.fleet.job_verdict import JobKind, JobVerdict
 from exporter.fleet.late_rank import OPEN, LateRank
 from exporter.fleet.rank_report import NodeReport, RankReport
 from exporter.history.process_names import process_name
-from exporter.text.figures import duration, ranks
+from exporter.text.figures import duration, factor, ranks
 from exporter.units import NANOSECONDS
 
 JOBS_MAX: Final = 16
@@ -78,7 +78,7 @@ def _job_lines(job: JobVerdict, found: FleetExplanation) -> Iterator[str]:
     if job.before_seconds and job.step_seconds > job.before_seconds:
         times = job.step_seconds / job.before_seconds
         lengths = f"{_length(job.before_seconds)} -> {_length(job.step_seconds)}"
-        yield f"{_INDENT}{'steps':10} take {times:.1f} times as long: {lengths}"
+        yield f"{_INDENT}{'steps':10} take {factor(times)} times as long: {lengths}"
     if job.lost_gpu_seconds:
         yield f"{_INDENT}{'cost':10} {_cost(job, found)}"
     if job.ambiguity:

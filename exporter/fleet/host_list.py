@@ -72,7 +72,7 @@ def _bracket(inside: str, name: str) -> list[_Numbers]:
     for text in inside.split(","):
         match = _NUMBERS.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{quoted(text)} in {quoted(name)} is no number and no range such as 01-16")
+            raise ValueError(f"{quoted(text)} in {quoted(name)} is neither a number nor a range such as 01-16")
         first, last = match[1], match[2] or match[1]
         if int(last) < int(first) or (last.startswith("0") and len(last) != len(first)):
             raise ValueError(f"the range {text.strip()} in {quoted(name)} is not ascending, or its widths differ")

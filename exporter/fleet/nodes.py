@@ -131,7 +131,7 @@ def _of_kubernetes(text: str, lookup: Lookup, source: str) -> list[Node]:
     if not selector.strip() or len(selector) > _SELECTOR_CHARACTERS_MAX:
         raise ValueError("want a label selector, as in kubernetes:app.kubernetes.io/name=gpu-stall-exporter")
     if colon and not _NAMESPACE.fullmatch(namespace):
-        raise ValueError(f"{quoted(namespace)} is no namespace of Kubernetes")
+        raise ValueError(f"{quoted(namespace)} is not a Kubernetes namespace")
     endpoint = api_server(lookup.settings, lookup.environment, f"{source}: kubernetes")
     return serving_pods(endpoint, namespace or _own_namespace(lookup.settings.token_file), selector, lookup.deadline)
 

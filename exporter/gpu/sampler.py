@@ -90,7 +90,7 @@ class GpuSampler:
                 return
             except Exception as error:  # a defect here must cost the metrics of GPUs only
                 if self._defect is None:
-                    log.exception("cannot sample GPUs, retrying: defect in the exporter")
+                    log.exception("cannot sample GPUs, retrying: internal error (bug)")
                 self._defect = error
             else:
                 self._defect = None

@@ -93,7 +93,7 @@ class Recorder:
             try:
                 self._writer.write(*self._queued())
             except Exception:  # a defect must not stop the exporter, only the history
-                log.exception("history: write failed, retrying: defect in the exporter")
+                log.exception("history: write failed, retrying: internal error (bug)")
                 self._writer.retry_later()
                 self._stopping.wait(1.0)
         self._writer.close(*self._queued())

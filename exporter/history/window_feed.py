@@ -124,7 +124,7 @@ class WindowFeed:
         except ExporterError as error:  # the kernel refuses to read a map, which the tick logs
             log.debug("no totals for the windows: %s", error.one_line())
         except Exception:  # a defect must not stop the exporter, only the windows
-            log.exception("windows: reading failed, retrying: defect in the exporter")
+            log.exception("windows: reading failed, retrying: internal error (bug)")
         else:
             self._next_reading_at = time.monotonic() + (time.thread_time() - cpu_started_at) / COST_SHARE
 

@@ -222,7 +222,7 @@ class HistoryWriter:
         """Logs a problem once, until it is over or another one follows."""
         self._own.set(catalog.own.HISTORY_SUCCESS, 0)
         if problem != self._problem:
-            log.warning("history is not kept for now: %s", problem)
+            log.warning("history writes paused: %s", problem)
         self._problem = problem
 
     def _succeeded(self) -> None:

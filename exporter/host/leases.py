@@ -178,8 +178,8 @@ class Leases:
     def _handle(self, lease: Lease) -> None:
         try:
             self._on_break(lease)
-        except Exception:  # a writer must not wait for a defect in the exporter
-            log.exception("cannot remove what depends on a file: defect in the exporter")
+        except Exception:  # a writer must not wait for a internal error (bug)
+            log.exception("cannot remove what depends on a file: internal error (bug)")
         finally:
             lease.give_back()
 

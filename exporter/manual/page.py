@@ -11,7 +11,7 @@ from exporter.manual.command import Command
 
 
 def man(program: str, commands: Sequence[Command]) -> str:
-    """For man1."""
+    """The manual page (roff)."""
     return "\n".join(_lines(program, commands)) + "\n"
 
 

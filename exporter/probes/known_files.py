@@ -104,7 +104,7 @@ class KnownFiles:
             log.info("detached from %s: %s", file.path, reason)
 
     def meet(self, file: Probed, identities: Collection[FileIdentity]) -> None:
-        """A file was met under these identities as well."""
+        """Registers more identities of a file."""
         file.last_used_walk = self.walk_number
         file.identities.update(identities)
         self._files |= dict.fromkeys(((identity, file.api) for identity in identities), file)

@@ -146,7 +146,7 @@ class Looks:
                     self._closed.wait(IDLE_SECONDS)
                 except Exception:  # a defect must not end the search for libraries
                     if not self._closed.is_set():
-                        log.exception("cannot look for libraries: defect in the exporter")
+                        log.exception("cannot look for libraries: internal error (bug)")
                     self._closed.wait(IDLE_SECONDS)
 
     def _cycle(self, epoll: select.epoll) -> None:
@@ -232,7 +232,7 @@ class Looks:
             self._on_no_answer(look, queue, error)
         except MalformedElf as error:
             is_over = True
-            log.debug("not looked at: %s", error.one_line())
+            log.debug("skipped: %s", error.one_line())
         now = self._clock()
         with self._lock:
             queue.spent(look.owner, now - started_at, now)
@@ -292,7 +292,7 @@ class Looks:
                     self._take_steps(look, self._slow_queue, self._patient_reader)
                 except Exception:  # as in the other thread
                     if not self._closed.is_set():
-                        log.exception("cannot look for libraries: defect in the exporter")
+                        log.exception("cannot look for libraries: internal error (bug)")
                 continue
             if self._clock() - used_at >= READER_IDLE_SECONDS:
                 self._patient_reader.end()

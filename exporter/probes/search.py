@@ -135,5 +135,5 @@ class LibrarySearch:
                 log.warning("cannot search libraries before they are mapped: %s", error.one_line())
             except Exception:  # a defect must not end the thread
                 if not self._is_closed.is_set():
-                    log.exception("cannot search libraries: defect in the exporter")
+                    log.exception("cannot search libraries: internal error (bug)")
             self._is_closed.wait(EVERY_SECONDS)

@@ -130,7 +130,7 @@ class RasAsker:
         try:
             asked = self._ask(rows)
         except Exception:  # a defect must not leave the job without a result
-            log.exception("asking NCCL's RAS failed: defect in the exporter")
+            log.exception("asking NCCL's RAS failed: internal error (bug)")
             asked = RasResult(FAILED, ())
         self._count(asked.result)
         self._answers.put((request, asked))

@@ -137,5 +137,5 @@ def _tgid(document: Mapping[str, Any]) -> int:
 def _hash(value: Any) -> int:
     """`0xae94423cfbb2ef4a`"""
     if not re.fullmatch(r"0x[0-9a-f]{1,16}", word := untrusted.word(value)):
-        raise untrusted.Untrusted("the hash of a communicator is no hexadecimal number")
+        raise untrusted.Untrusted("the hash of a communicator is not a hexadecimal number")
     return int(word, 16)

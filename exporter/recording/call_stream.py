@@ -165,4 +165,4 @@ def _mapping(content: bytes) -> dict[str, Any]:
 
 
 def _cut() -> NotPossibleHere:
-    return NotPossibleHere("the recording ended early: the exporter has stopped, or is no exporter")
+    return NotPossibleHere("the recording ended early: the exporter has stopped, or is not an exporter")

@@ -111,7 +111,7 @@ class RecordingWriter:
             self._has_failed = True
             return
         self._has_failed = False
-        log.info("recording of chain %s: %s", ", ".join(_opened(recording)), path)
+        log.info("chain %s recorded to %s", ", ".join(_opened(recording)), path)
 
     def _make_room(self, wanted_bytes: int) -> None:
         """Deletes recordings only, oldest first."""

@@ -28,6 +28,9 @@ from exporter.units import NANOSECONDS
 TIMEOUT_SECONDS: Final = 10.0
 BODY_BYTES_MAX: Final = 32 << 20
 _NOT_FOUND: Final = 404
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_SERVER_ERROR: Final = 500
 _CLOCKS_AGREE_NS: Final = 2 * NANOSECONDS  # the header Date has whole seconds
 _MAX_CHARACTERS: Final = 200
 WANTED: Final = "want the address of gpu-stall-exporter's metrics, such as http://gpu7:10478/metrics"
@@ -127,7 +130,7 @@ def fetch(
     try:
         with client.request("GET", path, headers, Deadline.after(timeout_seconds)) as response:
             at = _answered_at(sent_ns, response.headers.get("date", ""))
-            _check_head(response, wanted)
+            _check_head(response, wanted, with_password=bool(target.authorization))
             return ScrapedPage(bytes(response.read(bytes_max)), at)
     except ScrapeFailed as error:
         raise type(error)(f"{target.shown}: {error}", remedy=error.remedy) from None
@@ -149,13 +152,14 @@ def _answered_at(sent_ns: int, date: str) -> Moment:
     return Moment(at_ns, unix_ns if abs(server_unix_ns - unix_ns) <= _CLOCKS_AGREE_NS else server_unix_ns)
 
 
-def _check_head(response: ResponseReader, wanted: PageFormat) -> None:
+def _check_head(response: ResponseReader, wanted: PageFormat, *, with_password: bool) -> None:
     if 300 <= response.status < 400:
         location = response.headers.get("location", "nowhere")[:_MAX_CHARACTERS]
         raise OtherResponse(f"status {response.status}: redirects to {location}", remedy="give --url that address")
     if not 200 <= response.status < 300:
         raise (NotFound if response.status == _NOT_FOUND else OtherResponse)(
-            f"status {response.status} {response.reason[:_MAX_CHARACTERS]}".rstrip(), remedy="check the path in --url"
+            f"status {response.status} {response.reason[:_MAX_CHARACTERS]}".rstrip(),
+            remedy=_remedy_of_status(response.status, with_password=with_password),
         )
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != wanted.content_type:
@@ -163,3 +167,20 @@ def _check_head(response: ResponseReader, wanted: PageFormat) -> None:
             f"content type {content_type[:_MAX_CHARACTERS] or 'missing'}, not {wanted.name}",
             remedy=WANTED,
         )
+
+
+def _remedy_of_status(status: int, *, with_password: bool) -> str:
+    """The command line of a password can be read by every user of the machine, a variable cannot: it is named as well."""
+    if status == _UNAUTHORIZED:
+        return (
+            "user or password of --url is wrong"
+            if with_password
+            else "set --url or GPUSTALL_URL to http://USER:PASSWORD@HOST:PORT, with a user of its --web.config.file"
+        )
+    if status == _FORBIDDEN:
+        return (
+            "access is denied: give --url a user who may read metrics, or ask the operator of the proxy in front of it"
+        )
+    if status >= _SERVER_ERROR:
+        return "see the log of the exporter, or of the proxy in front of it"
+    return "check the path in --url"

@@ -103,8 +103,8 @@ class HostTotals:
         if not self._has_logged_overflow:
             self._has_logged_overflow = True
             log.warning(
-                "%d containers and ranks have series of what happens on the host: further ones count as container `other`"
-                " until others have ended",
+                "host-metric series limit %d reached: further containers and ranks count as container `other` until others"
+                " end",
                 self._max_containers,
             )
         seen = self._identities_seen

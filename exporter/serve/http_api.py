@@ -152,7 +152,7 @@ async def _body(request: Request) -> dict[str, Any]:
     except ValueError as error:
         raise BadInput(f"the body is {error}", remedy="send a JSON object") from None
     if not isinstance(found, dict):
-        raise BadInput("the body is no JSON object", remedy="send a JSON object")
+        raise BadInput("the body is not a JSON object", remedy="send a JSON object")
     return found
 
 

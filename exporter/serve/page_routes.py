@@ -88,7 +88,7 @@ class _Signing:
         token, path = fields.get("token", "").strip(), local_path(fields.get("path", "/"))
         reader = self._tokens.tokens().reader(token) if self._tokens else None
         if reader is None:
-            return _shown(sign_in_page(path, "This is no known token."), StatusKind.NOT_AUTHENTICATED.status)
+            return _shown(sign_in_page(path, "This token is not known."), StatusKind.NOT_AUTHENTICATED.status)
         request.scope[AUDIT]["reader"] = reader.name
         return _to(path, kept_cookie(self._sessions.begin(hash_of(token))))
 
@@ -117,7 +117,7 @@ def _fields(body: bytes) -> dict[str, str]:
     try:
         found = parse_qs(body.decode("ascii"), max_num_fields=_FIELDS_MAX)
     except ValueError:
-        raise BadInput("the body is no form") from None
+        raise BadInput("the body is not a form") from None
     return {name: values[-1] for name, values in found.items()}
 
 

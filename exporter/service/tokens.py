@@ -69,7 +69,7 @@ def hash_of(token: str) -> bytes:
 def new_token(name: str) -> tuple[str, str]:
     """A token, and the lines for the file. Raises BadInput."""
     if not _NAME.fullmatch(name):
-        raise BadInput(f"{name!r} is no name of a token", remedy="use letters, digits, and . _ @ -")
+        raise BadInput(f"{name!r} is not a valid name for a token", remedy="use letters, digits, and . _ @ -")
     token = secrets.token_urlsafe(TOKEN_BYTES)
     quoted = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'
     return token, f'[{quoted}]\nsha256 = "{hash_of(token).decode()}"\n'

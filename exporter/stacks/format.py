@@ -150,8 +150,8 @@ def format_without_names(stack: Stack) -> tuple[str, ...]:
 
 def _thread_and_call(stack: Stack) -> str:
     thread = f"thread {stack.tid} ({printable_bytes(stack.comm, _COMM_CHARACTERS)})"
-    call = "no traced call" if stack.operation == OPERATION_NONE else _operation(stack)
-    return f"{thread} has been in {call} for {seconds(stack.read_ns - stack.opened_ns):.1f} s"
+    place = "outside CUDA and NCCL" if stack.operation == OPERATION_NONE else f"in {_operation(stack)}"
+    return f"{thread} has been {place} for {seconds(stack.read_ns - stack.opened_ns):.1f} s"
 
 
 def _operation(stack: Stack) -> str:

@@ -24,6 +24,11 @@ def percent(share: float, space: str = " ") -> str:
     return f"{hundredths:.0f}{space}%" if hundredths >= 9.95 else f"{hundredths:.1f}{space}%"
 
 
+def factor(times: float) -> str:
+    """1.87 -> `1.9`, 1066 -> `1,066`: how many times as long, as slow or as much."""
+    return f"{times:.1f}" if times < 9.95 else f"{times:,.0f}"
+
+
 def named_shares(shares: Iterable[tuple[str, float]], least: float = 0.01) -> str:
     """`stress-ng 94 %, cron 4.0 %`, without those below `least`."""
     return ", ".join(f"{name} {percent(share)}" for name, share in shares if share >= least)

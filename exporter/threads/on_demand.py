@@ -62,5 +62,5 @@ class OnDemandThread:
             try:
                 work()
             except Exception:  # a defect must not lose the next work
-                log.exception("%s: failed: defect in the exporter", self._name)
+                log.exception("%s: failed: internal error (bug)", self._name)
         self._on_idle()

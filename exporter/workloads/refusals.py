@@ -25,9 +25,12 @@ OWNERS_MAX: Final = 32
 KEPT_SECONDS: Final = 900.0
 """An owner that was refused nothing for so long makes room for another one; its refusals are then counted as `other`."""
 
+_SPOKEN: Final = {CLAIMED: "labels already in use", BRIEF: "short-lived workloads"}
+"""A resource in a log line, where its name in the metric says too little."""
+
 _ADVICE: Final = {
     WORKLOADS: "it has used up its share; raise --series.max-workloads if these are jobs of interest",
-    CLAIMED: "another owner has these, so its own have its name as `container`, or rank `other`",
+    CLAIMED: "another owner has them, so its series have its name as `container`, or rank `other`",
     BRIEF: "of its workloads that ran less than a minute, the last 32 have series, the others count as rank `other`",
     SERIES: "further error codes are exported as code `other`",
     INFOS: "further processes have no gpustall_workload_info",
@@ -53,7 +56,7 @@ class Refusals:
         name = self._label_of(owner.name)
         if (resource, name) not in self._sums:
             advice = _ADVICE.get(resource, _ADVICE_FOR_TABLES)
-            log.warning("%s was refused %s: %s", owner.name, resource, advice)
+            log.warning("limit reached: %s for %s: %s", _SPOKEN.get(resource, resource), owner.name, advice)
         self._sums[resource, name] = self._sums.get((resource, name), 0) + count
 
     def sums(self) -> dict[tuple[str, ...], float]:

@@ -276,6 +276,63 @@ class TestNames:
         assert at(binding, "ClusterRoleBinding /subjects/0/namespace") == "gpus"
 
 
+class TestImage:
+    """The name of the image."""
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (
+                "image: {repository: 'x:1.2'}",
+                "image.repository=x:1.2 has a tag: set image.tag to 1.2, and image.repository without it",
+            ),
+            (
+                "image: {repository: 'registry:5000/x@sha256:ab'}",
+                "image.repository=registry:5000/x@sha256:ab has a digest: set image.digest to sha256:ab",
+            ),
+            ("image: {tag: '1.2@sha256:ab'}", "image.tag=1.2@sha256:ab has a digest: set image.digest to sha256:ab"),
+        ],
+    )
+    def test_tag_or_digest_in_the_wrong_value_is_refused(self, values: str, message: str) -> None:
+        """Otherwise the name would have two tags, and the pod could not be started."""
+        assert message in refusal(values)
+
+    def test_port_of_a_registry_is_no_tag(self) -> None:
+        objects = accepted("image: {repository: 'registry:5000/gpu/x', tag: '1.2'}")
+
+        assert at(objects, "DaemonSet /spec/template/spec/containers/0/image") == "registry:5000/gpu/x:1.2"
+
+    @pytest.mark.parametrize(
+        ("values", "reason"),
+        [
+            ("image: {distroless: true}", "there is one image, on Debian"),
+            ("kubernetesDRA: {enabled: true}", "a job is found by its process"),
+            ("hpcJobMapping: {enabled: true}", "the label slurm_job_id comes from"),
+        ],
+    )
+    def test_newer_values_of_other_charts_are_refused_with_a_reason(self, values: str, reason: str) -> None:
+        """Their default is no error where it means what this chart does anyway."""
+        assert reason in refusal(values)
+        assert accepted("image: {distroless: false}")
+
+
+class TestScheme:
+    """web.scheme, as people write it."""
+
+    def test_small_letters_are_accepted(self) -> None:
+        """For the probes and the monitors."""
+        objects = accepted("web: {scheme: https, configSecret: x}\nserviceMonitor: {enabled: true}")
+
+        assert at(objects, "DaemonSet /spec/template/spec/containers/0/livenessProbe/httpGet/scheme") == "HTTPS"
+        assert at(objects, "ServiceMonitor /spec/endpoints/0/scheme") == "https"
+
+    def test_secret_and_scheme_that_may_not_fit_are_a_warning(self) -> None:
+        """Whether the Secret configures TLS is not known when the chart is rendered: it may have passwords alone."""
+        assert "web.scheme is HTTP" in notes("web: {configSecret: x}")
+        assert "the exporter has no certificate" in notes("web: {scheme: HTTPS}")
+        assert "WARNING" not in notes("web: {scheme: https, configSecret: x}\npodMonitor: {enabled: true}")
+
+
 class TestNotes:
     """What Helm prints after an installation."""
 

@@ -94,7 +94,7 @@ class TestAlerts:
         assert f"runbook.md#{name.lower()}\n" in RULES
         assert section is not None
         assert "**Meaning.**" in section[1]
-        assert re.search(r"\*\*First look( and first act)?\.\*\*", section[1])
+        assert re.search(r"\*\*First look( and first action)?\.\*\*", section[1])
 
     def test_runbook_has_no_section_of_a_removed_alert(self) -> None:
         """Its introduction is no section of an alert."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from docs.generate import ROOT
+from docs.generate.overhead import overhead
 from exporter.__main__ import COMMANDS
 from exporter.catalog import CLUSTER_METRICS, METRICS, Kind
+from exporter.causes import CHAIN_CAUSES, Cause
 from exporter.config import SETTINGS
 from exporter.config.collectors import COLLECTORS
 from tests.support.prose import files, prose
@@ -254,6 +256,46 @@ class TestSources:
         assert [
             f"{name}:{number}: {one}" for name in names for number, line in prose(name) for one in missing(line)
         ] == []
+
+
+class TestCauses:
+    """Tables with a row for each cause."""
+
+    def test_chains_page_has_each_cause_of_a_chain_once(self) -> None:
+        """A second row would say something else one day."""
+        section = text_of("docs/chains.md").partition("\n## Causes\n")[2].partition("\n## ")[0]
+
+        assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(CHAIN_CAUSES)
+
+    def test_runbook_has_each_cause_once(self) -> None:
+        """Those of lost time included, which the boards show."""
+        section = text_of("alerts/runbook.md").partition("\n## Causes\n")[2].partition("\n## ")[0]
+
+        assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(Cause)
+
+
+class TestFigures:
+    """What the exporter costs is measured once, in docs/measurements.md; docs/faq.md has a part that is made from it."""
+
+    COST = re.compile(
+        r"\bmicroseconds? (?:each|a call|per call)|calls? (?:costs?|takes?) [^.]*?(?:µs|microsecond)|% longer|% of a core\b"
+        r"|exporter (?:uses|takes|needs) [^.|]*?\bM(?:i)?B"
+    )
+    GENERATED = re.compile(r"<!-- overhead: begin.*?<!-- overhead: end -->", re.DOTALL)
+    MEASURED_THERE = frozenset(("docs/measurements.md", "docs/comparison.md", "CHANGELOG.md"))
+    """The source, the cost of other tools, and what was true of a version."""
+
+    @EVERY_DOCUMENT
+    def test_no_other_page_has_a_figure_of_its_own(self, name: str) -> None:
+        """Two that were measured on different days contradict each other."""
+        text = self.GENERATED.sub("", text_of(name))
+
+        assert name in self.MEASURED_THERE or self.COST.findall(text) == []
+
+    def test_figure_that_was_not_measured_is_an_error(self) -> None:
+        """So that a renamed row of `make bench` is noticed."""
+        with pytest.raises(ValueError, match="has no row"):
+            overhead("| figure | measured |\n| --- | --- |\n")
 
 
 class TestIndex:

@@ -44,6 +44,16 @@ PHRASES = (
     r"who (?:is|are) who",
     r"from here on",
     r"one (?:after|below) the other",
+    r"first act",
+    r"for who",
+    r"(?:is|are) no chains?",
+    r"it ends as",
+    r"raises? no alerts",
+    r"in no traced call",
+    r"defect in the exporter",
+    r"not kept for now",
+    r"the usual one of",
+    r"how long, at most",
 )
 FORBIDDEN = re.compile(rf"\b(?:{'|'.join((*WORDS.split(), *PHRASES))})\b", re.IGNORECASE)
 ANY_PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)

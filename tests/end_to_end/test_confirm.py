@@ -119,7 +119,7 @@ class TestExperiment:
                 after = json.loads(explain(history, "--format=json").stdout)["chains"]
 
         assert without_consent.returncode == 2
-        assert "standard input is no terminal" in without_consent.stderr
+        assert "standard input is not a terminal" in without_consent.stderr
         assert done.stdout.splitlines()[-1].startswith("confirmed: steps took "), done.stdout + done.stderr
         assert "T" not in states
         assert [one["confirmation"]["result"] for one in after if one["chain_id"] == chain_id] == ["confirmed"]

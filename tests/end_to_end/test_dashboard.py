@@ -107,7 +107,7 @@ class TestSignIn:
         got = Browser(server).sign_in("wrong")
 
         assert (got.status, got.headers["Set-Cookie"]) == (401, None)
-        assert got.page.texts("p")[0] == "This is no known token."
+        assert got.page.texts("p")[0] == "This token is not known."
 
     def test_no_path_leads_to_another_site(self, server: Serving) -> None:
         for path in ("//attacker.example/", "https://attacker.example", "/\\attacker.example"):

@@ -108,7 +108,9 @@ class TestFromTheStart:
                 exporter.scrape()
             logs = exporter.logs
 
-        assert logs.count("network: no metrics of interfaces: cannot open a netlink socket: Permission denied") == 1
+        assert (
+            logs.count("cannot read interfaces: cannot open a netlink socket: Permission denied; metrics missing") == 1
+        )
         assert logs.count("libraries are found only by scanning /proc") == 1
         assert "Traceback" not in logs
 

@@ -205,7 +205,7 @@ class TestRecord:
         ],
     )
     def test_what_is_no_request_is_refused(self, exporter: Exporter, line: bytes) -> None:
-        assert refusal(exporter, line).startswith("this is no request for a recording")
+        assert refusal(exporter, line).startswith("not a request for a recording")
 
     def test_other_users_cannot_connect(self, exporter: Exporter) -> None:
         """By the mode of the socket."""

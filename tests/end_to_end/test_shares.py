@@ -67,7 +67,7 @@ class TestNames:
                 scrape = exporter.scrape()
 
             assert scrape.total(REFUSED, resource="claimed_labels", owner=f"uid {OTHER_USER}") == 1
-            assert f"uid {OTHER_USER} was refused claimed_labels" in exporter.logs
+            assert f"limit reached: labels already in use for uid {OTHER_USER}" in exporter.logs
 
     def test_user_with_more_ranks_than_there_are_places_leaves_some_to_others(self, program: Path) -> None:
         """Each of its processes has a rank of its own and fails in 200 ways."""
@@ -110,4 +110,4 @@ class TestControlGroups:
 
             assert scrape.total(f"{DISK_REQUESTS}_count", **requests) == 23
             assert scrape.total(REFUSED, resource="disks", owner=f"uid {OTHER_USER}") > 0
-            assert f"uid {OTHER_USER} was refused disks" in exporter.logs
+            assert f"limit reached: disks for uid {OTHER_USER}" in exporter.logs

@@ -72,7 +72,7 @@ class TestOverflow:
 
         assert jobs.ranks() == sorted(second)
         assert sum(jobs.registry.refused.sums().values()) == MOST
-        assert len([one for one in caplog.records if "was refused workloads" in one.getMessage()]) == 1
+        assert len([one for one in caplog.records if "limit reached: workloads" in one.getMessage()]) == 1
 
     def test_job_that_waits_gets_its_rank_when_another_ends(self, jobs: Jobs) -> None:
         """Before one that was started later."""

@@ -45,7 +45,7 @@ class PushOutcome(enum.StrEnum):
     NOT_TRUSTED = "not_trusted"  # the TLS handshake failed
     TIMED_OUT = "timed_out"
     NO_ANSWER = "no_answer"  # no connection, or it broke
-    FAILED = "failed"  # a defect in the exporter
+    FAILED = "failed"  # a internal error (bug)
 
 
 class PushResult(NamedTuple):

@@ -98,7 +98,7 @@ class RetryingSender:
             worst = PushResult(PushOutcome.FAILED, error.one_line())
         except Exception as error:  # a defect must not end all pushes
             if PushOutcome.FAILED not in self._reported:
-                log.exception("%s: push failed: defect in the exporter", self.display_name)
+                log.exception("%s: push failed: internal error (bug)", self.display_name)
             worst = PushResult(PushOutcome.FAILED, f"{type(error).__name__} in the exporter")
         self._report(worst)
         return worst

@@ -53,7 +53,7 @@ def _followed_context(receiver: Target) -> FollowedContext:
 
     def changed(error: CertificateUnusable | None) -> None:
         if error is None:
-            log.info("%s: certificate files have changed: loaded", name)
+            log.info("%s: reloaded certificate files", name)
         else:
             log.error("%s: cannot use the changed certificate files, keeping the last ones: %s", name, error.one_line())
 

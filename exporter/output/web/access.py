@@ -80,7 +80,7 @@ class AccessControl:
                     return self._rules
                 self._rules = rules
                 self._certificate_due_at = 0.0
-                log.info("%s has changed: loaded", self._path)
+                log.info("reloaded %s", self._path)
             except BadInput as error:
                 log.error("cannot load the changed web configuration, keeping the last one: %s", error.one_line())
         if time.monotonic() >= self._certificate_due_at:

@@ -114,7 +114,7 @@ class Responder:
         except ExporterError as error:  # such as a kernel that refuses to read a map; the tick logs it
             return plain(503, f"no metrics: {error.one_line()}\n")
         except Exception:
-            log.exception("request for %s failed: defect in the exporter", request.path)
+            log.exception("request for %s failed: internal error (bug)", request.path)
             return plain(500, "internal error; see the exporter's log\n")
 
 

@@ -18,7 +18,7 @@ from exporter.serve.pages.timeline_links import timeline_link
 from exporter.serve.pages.workload_links import selected, workload_link
 from exporter.serve.tools.explanations import EPISODE
 from exporter.serve.tools.tool import ToolCall
-from exporter.text.figures import duration, percent, time_of_day
+from exporter.text.figures import duration, factor, percent, time_of_day
 from exporter.units import NANOSECONDS
 
 _COURSE: Final = (
@@ -104,7 +104,7 @@ def _facts(chain: Mapping[str, Any], process: Mapping[str, Any] | None, span: Pa
             ("Lost GPU time", duration(chain["lost_seconds"] * NANOSECONDS) if chain["lost_seconds"] else ""),
             (
                 "Steps",
-                f"{1 + slowdown:.1f} times as long as {duration(usual * NANOSECONDS)}"
+                f"{factor(1 + slowdown)} times as long as {duration(usual * NANOSECONDS)}"
                 if usual and slowdown is not None
                 else "",
             ),

@@ -32,7 +32,7 @@ def check_nodes(flags: FleetFlags, environment: Mapping[str, str]) -> None:
     try:
         target_of(flags, environment)
     except NodesNotFound as error:
-        log.warning("cannot find the nodes now, each call of the tool fleet looks for them again: %s", error)
+        log.warning("cannot find the nodes, retrying at each call of the tool fleet: %s", error)
 
 
 def nodes_of(flags: FleetFlags, environment: Mapping[str, str], names: str) -> FleetTarget:

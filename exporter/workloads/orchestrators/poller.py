@@ -131,14 +131,14 @@ class OrchestratorPoller:
             if error.status == _FORBIDDEN:
                 return _SyncEnd.FORBIDDEN
         except Exception:
-            log.exception("cannot read pods: defect in the exporter")
+            log.exception("cannot read pods: internal error (bug)")
             return _SyncEnd.DEFECT
         lasted_seconds = time.monotonic() - began_at
         return _SyncEnd.LASTED if lasted_seconds >= self._delays.long_seconds else _SyncEnd.SHORT
 
     def _synced(self) -> None:
         if self._is_failing:
-            log.info("pods can be read again: containers have their names")
+            log.info("pod lookup recovered; container names restored")
         self._is_failing = False
         self.cache.is_worth_waiting_for = True
         self._set_current(True)

@@ -45,11 +45,11 @@ class TestRunRequested:
         request = reloads.request()
         reloads.run_requested()
 
-        with pytest.raises(ExporterError, match="ZeroDivisionError, a defect"):
+        with pytest.raises(ExporterError, match="ZeroDivisionError, an internal error"):
             request.result(0)
         assert failed == [True]
         assert [record.getMessage() for record in caplog.records] == [
-            "configuration not reloaded, the old one stays in force: defect in the exporter"
+            "configuration not reloaded, the old one stays in force: internal error (bug)"
         ]
 
 

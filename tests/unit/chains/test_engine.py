@@ -32,7 +32,7 @@ class TestRanks:
         assert {chain.process: chain.severity for _, chain in scene.transitions}[1] is Severity.MEDIUM
 
     def test_rank_that_another_one_waits_for_is_judged_although_its_own_steps_vary(self) -> None:
-        """By four percent every other second: of itself its nine percent would be news only later."""
+        """By four percent every other second: its own 9 % slowdown would be detected only later."""
         scene = Scene(Job(1), Job(2), has_ranks=True)
         for _ in range(12):
             for step_ms in (9.6, 10.0, 10.4):

@@ -81,7 +81,7 @@ class TestImport:
             closing(ClusterStore(folder, StoreLimits(), NOON)) as store,
         ):
             assert import_history(one_window(tmp_path), folder, store, NOON).rows == 1
-        assert "rows of it that are imported are stored twice" in caplog.text
+        assert "rows imported from it again will be stored twice" in caplog.text
 
     def test_other_file_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(b"hello" * 100)

@@ -76,7 +76,7 @@ class TestSegment:
     def test_other_database_is_damaged(self, tmp_path: Path) -> None:
         duckdb.connect(tmp_path / "a").close()
 
-        with pytest.raises(DamagedSegment, match="a is no segment of a store"):
+        with pytest.raises(DamagedSegment, match="a is not a segment of a store"):
             Segment(tmp_path / "a")
 
     def test_file_that_is_gone_cannot_be_sealed(self, tmp_path: Path) -> None:

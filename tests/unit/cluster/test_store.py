@@ -110,7 +110,7 @@ class TestSegments:
             assert store.add([batch(window())], NOON) == [Stored(1, 0, 0)]
 
         assert FIRST in names(tmp_path)
-        assert "rows of it that are sent again are stored twice" in caplog.text
+        assert "its rows will be stored twice if senders repeat them" in caplog.text
 
     @pytest.mark.parametrize("is_sealed", [True, False])
     def test_older_program_refuses_a_store_of_a_newer_one(self, tmp_path: Path, is_sealed: bool) -> None:

@@ -133,8 +133,8 @@ class TestWriter:
             found.writer._not_before = 0.0
             assert result(found.writer.submit(batch(window()))) == Stored(1, 0, 0)
             assert found.writer.failure == ""
-        assert caplog.text.count("nothing is stored until this is corrected: the disk is full") == 1
-        assert "the store can be written again" in caplog.text
+        assert caplog.text.count("store writes paused: the disk is full") == 1
+        assert "store writes resumed" in caplog.text
 
     def test_after_a_failure_batches_are_refused_at_once(self, tmp_path: Path) -> None:
         with scene(tmp_path) as found:
@@ -177,7 +177,7 @@ class TestWriter:
         with scene(tmp_path) as found:
             found.store.may_write.set()
             found.store.failure = ZeroDivisionError()
-            with pytest.raises(StoreUnavailable, match="a defect in the store"):
+            with pytest.raises(StoreUnavailable, match="internal error"):
                 result(found.writer.submit(batch(window())))
             found.store.failure = None
             found.writer._not_before = 0.0

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 
 import pytest
 
 from exporter.__main__ import COMMANDS, main
 from exporter.config import VARIABLES
-from exporter.config.environment import _SERVICE_LINK, OTHER_FLAGS, FlagDefaults, flag_of, flags, unknown_variables
+from exporter.config.environment import (
+    _SERVICE_LINK,
+    OTHER_FLAGS,
+    FlagDefaults,
+    example_of,
+    flag_of,
+    flags,
+    unknown_variables,
+)
 from exporter.config.setting import variable_of
 from exporter.errors import BadInput
 
@@ -57,6 +66,28 @@ class TestPrecedence:
         found = arguments("--url=gpu8:1", GPUSTALL_URL="gpu7:1", GPUSTALL_FORMAT="json")
 
         assert (found.sources["url"], found.sources["format"]) == ("--url", "environment variable GPUSTALL_FORMAT")
+
+
+class TestExample:
+    """The sentence about variables at the end of a command's help."""
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_example_is_a_flag_of_the_command(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """A help that names a flag of another command sends its reader in search of it."""
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        text = " ".join(capsys.readouterr().out.split())
+        sentence = re.search(r"Flags are also environment variables: --(\S+) is (\w+);", text)
+
+        if sentence is not None:
+            assert f" --{sentence[1]} " in text.partition("Flags are also")[0]
+            assert sentence[2] == variable_of(sentence[1])
+
+    def test_command_whose_flags_act_has_none(self) -> None:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--yes", action="store_true")
+
+        assert example_of(parser) == ""
 
 
 class TestInvalidValues:

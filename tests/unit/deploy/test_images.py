@@ -66,7 +66,7 @@ class TestPin:
 
     @pytest.mark.parametrize("digest", ["latest", "sha256:", "sha256:" + "g" * 64, DIGEST + "0", "sha512:" + "0" * 128])
     def test_what_is_no_digest_is_refused(self, deploy: Path, digest: str) -> None:
-        with pytest.raises(NotPossible, match="is no digest"):
+        with pytest.raises(NotPossible, match="is not a digest"):
             pin(deploy, {"debian": digest})
 
 

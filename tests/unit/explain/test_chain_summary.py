@@ -85,7 +85,7 @@ class TestEvents:
 
         assert (chain.event, chain.confirmation) == (an_event(), confirmed)
 
-    def test_confirmation_alone_is_no_chain(self) -> None:
+    def test_confirmation_alone_makes_no_chain(self) -> None:
         """The other events were pruned from the history."""
         assert summaries(an_event(change=Change.REFUTED)) == []
 

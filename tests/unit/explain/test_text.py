@@ -94,11 +94,11 @@ class TestOpenChain:
 
     def test_view_of_nccl_follows_the_stacks(self) -> None:
         """With a name of its own in the first column."""
-        stacks = an_event(change=Change.EVIDENCE, evidence=("thread 1 has been in no traced call",))
+        stacks = an_event(change=Change.EVIDENCE, evidence=("thread 1 has been outside CUDA and NCCL",))
         view = an_event(change=Change.EVIDENCE, evidence=("NCCL RAS: first", "NCCL RAS: second"))
         lines = lines_of(an_event(), view, stacks)
 
-        stuck = lines.index("  stuck   thread 1 has been in no traced call")
+        stuck = lines.index("  stuck   thread 1 has been outside CUDA and NCCL")
         assert lines[stuck + 1 : stuck + 3] == ["  nccl    NCCL RAS: first", "          NCCL RAS: second"]
 
     def test_lines_of_evidence_stand_instead_of_those_of_windows(self) -> None:

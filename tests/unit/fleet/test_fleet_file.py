@@ -62,7 +62,7 @@ class TestRefused:
                 "unknown key 'zzz'; there are default-group, ca, cert, key, token-file, server-name, nodes, groups",
             ),
             ("", "names no node; give it a table [nodes] or [groups]"),
-            ("nodes = 'a,b'", "nodes is no table; write [nodes], and a line for each"),
+            ("nodes = 'a,b'", "nodes is not a table; write [nodes], and a line for each"),
             (
                 "[nodes]\na = 'b:0'",
                 "[nodes] a: the port of 'b:0' is not from 1 to 65535; see docs/fleet.md#the-file-of-a-fleet",
@@ -80,7 +80,7 @@ class TestRefused:
             ("ca = 1\n[groups]\na = 'b'", "ca: want a text; see docs/fleet.md#the-file-of-a-fleet"),
             (
                 "server-name = 'a b'\n[groups]\na = 'b'",
-                "server-name: 'a b' is no name of a host: want letters, digits, dots and hyphens; "
+                "server-name: 'a b' is not a host name: want letters, digits, dots and hyphens; "
                 "see docs/fleet.md#the-file-of-a-fleet",
             ),
             ("ca = ''\n[groups]\na = 'b'", "ca: want the name of a file; see docs/fleet.md#the-file-of-a-fleet"),

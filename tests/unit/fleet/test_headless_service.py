@@ -78,5 +78,5 @@ class TestRefused:
             is_over.set()
 
     def test_text_that_is_no_name_is_a_value_error(self) -> None:
-        with pytest.raises(ValueError, match="'-' is no name of a host"):
+        with pytest.raises(ValueError, match="'-' is not a host name"):
             addresses_of("-", deadline())

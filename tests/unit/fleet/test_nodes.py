@@ -82,7 +82,7 @@ class TestList:
             ),
             (
                 "kubernetes:No:a=b",
-                "--nodes: 'No' is no namespace of Kubernetes; see docs/fleet.md#which-nodes",
+                "--nodes: 'No' is not a Kubernetes namespace; see docs/fleet.md#which-nodes",
             ),
             (
                 "kubernetes:a=b",

@@ -36,7 +36,7 @@ class TestServerName:
         assert target_of(given._replace(server_name="b.example"), {}).access.server_name == "b.example"
 
     def test_what_is_no_name_is_refused(self) -> None:
-        with pytest.raises(BadInput, match=r"^--nodes\.server-name: 'a b' is no name of a host"):
+        with pytest.raises(BadInput, match=r"^--nodes\.server-name: 'a b' is not a host name"):
             target_of(flags("gpu1")._replace(server_name="a b"), {})
 
     def test_name_without_tls_is_refused(self) -> None:

@@ -153,7 +153,7 @@ class TestReadings:
         bench.feed.stop()
 
         assert [one.getMessage() for one in caplog.records] == [
-            "windows: reading failed, retrying: defect in the exporter"
+            "windows: reading failed, retrying: internal error (bug)"
         ]
         assert bench.sink.spans() == [(0, 11)]
 

@@ -245,7 +245,7 @@ class TestProblems:
             bench.write(FIRST)
 
         (line,) = lines()
-        assert line == f"history is not kept for now: {bench.path} is not a regular file"
+        assert line == f"history writes paused: {bench.path} is not a regular file"
         assert bench.value(catalog.own.HISTORY_SUCCESS) == 0
 
     def test_second_exporter_writes_once_the_first_has_stopped(

@@ -132,5 +132,5 @@ class TestDefect:
         writer.join(PATIENCE_SECONDS)
 
         assert path.read_bytes() == b"two"
-        assert "defect in the exporter" in caplog.text
+        assert "internal error (bug)" in caplog.text
         leases.close()

@@ -77,7 +77,7 @@ class TestWriter:
 
         assert [one.name for one in tmp_path.iterdir()] == [f"{'1' * 32}.capsule"]
         assert len(read(tmp_path / f"{'1' * 32}.capsule").events) == 2
-        assert f"recording of chain {'1' * 32}, {'2' * 32}: " in caplog.text
+        assert f"chain {'1' * 32}, {'2' * 32} recorded to " in caplog.text
 
     def test_lasting_change_writes_no_recording(self, tmp_path: Path) -> None:
         """Its onset was more than a minute ago."""

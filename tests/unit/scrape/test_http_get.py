@@ -160,6 +160,40 @@ class TestFailure:
 
         assert failure.value.one_line() == f"{found.base}/other: status 404 Not Found; check the path in --url"
 
+    def test_missing_password(self) -> None:
+        """The path is right; the remedy names the option for the password, and the variable that no other user can read."""
+        locked = responds(b"unauthorized\n", "text/plain", status=401, headers={"WWW-Authenticate": "Basic"})
+        with page({"/metrics": locked}) as found, pytest.raises(ScrapeFailed) as failure:
+            fetch(parse_target(found.base))
+
+        assert failure.value.one_line() == (
+            f"{found.base}/metrics: status 401 Unauthorized; set --url or GPUSTALL_URL to"
+            " http://USER:PASSWORD@HOST:PORT, with a user of its --web.config.file"
+        )
+
+    def test_wrong_password(self) -> None:
+        """It is not repeated."""
+        locked = responds(b"unauthorized\n", "text/plain", status=401)
+        with page({"/metrics": locked}) as found, pytest.raises(ScrapeFailed) as failure:
+            fetch(parse_target(found.base.replace("://", "://sre:wrong@")))
+
+        assert failure.value.one_line() == (
+            f"{found.base}/metrics: status 401 Unauthorized; user or password of --url is wrong"
+        )
+
+    @pytest.mark.parametrize(
+        ("status", "remedy"), [(403, "access is denied: give --url a user"), (503, "see the log of the exporter")]
+    )
+    def test_other_errors_say_nothing_of_the_path(self, status: int, remedy: str) -> None:
+        """Only a missing page is a matter of the path."""
+        with (
+            page({"/metrics": responds(b"", "text/plain", status=status)}) as found,
+            pytest.raises(ScrapeFailed) as failure,
+        ):
+            fetch(parse_target(found.base))
+
+        assert remedy in failure.value.one_line()
+
     def test_redirect_is_not_followed(self) -> None:
         """A server does not choose what is read here; the password would go with the request."""
         moved = responds(b"", status=302, headers={"Location": "https://gpu7/metrics"})

@@ -94,5 +94,5 @@ class TestNewToken:
 
     @pytest.mark.parametrize("name", ["", "a b", '"', "-x", "x" * 65])
     def test_odd_name_is_refused(self, name: str) -> None:
-        with pytest.raises(BadInput, match="is no name"):
+        with pytest.raises(BadInput, match="is not a valid name"):
             new_token(name)

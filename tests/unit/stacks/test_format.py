@@ -31,7 +31,7 @@ class TestFormat:
     def test_thread_outside_of_calls_is_one_list(self) -> None:
         """As of a rank that does not join a collective."""
         assert format_stack(a_stack(operation=OPERATION_NONE, call_slot=0), Backtrace(frames(0x2000), ()), NAMES) == (
-            "thread 4711 (pt_main_thread) has been in no traced call for 2.3 s; it is at",
+            "thread 4711 (pt_main_thread) has been outside CUDA and NCCL for 2.3 s; it is at",
             "  read+0xd (libc.so.6)",
             "  inner+0x9 (stuck)",
         )

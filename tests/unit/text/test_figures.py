@@ -6,7 +6,7 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from exporter.text.figures import compact_duration, duration, named_shares, percent, ranks, rate, time_of_day
+from exporter.text.figures import compact_duration, duration, factor, named_shares, percent, ranks, rate, time_of_day
 from tests.support.history import NOON, SECOND
 
 
@@ -34,6 +34,16 @@ class TestShares:
 
     def test_named_shares_below_one_percent_are_left_out(self) -> None:
         assert named_shares([("stress-ng", 0.94), ("cron", 0.04), ("sshd", 0.002)]) == "stress-ng 94 %, cron 4.0 %"
+
+
+class TestFactor:
+    """How many times as long."""
+
+    @pytest.mark.parametrize(
+        ("times", "text"), [(1.87, "1.9"), (9.94, "9.9"), (9.95, "10"), (35.6, "36"), (1066.0, "1,066")]
+    )
+    def test_one_decimal_below_ten(self, times: float, text: str) -> None:
+        assert factor(times) == text
 
 
 class TestDurations:

@@ -78,7 +78,7 @@ def test_work_after_a_failure_is_done(caplog: pytest.LogCaptureFixture) -> None:
     thread.run(lambda: done.append("done"))
     eventually(lambda: done, "the next one is done")
 
-    assert [record.getMessage() for record in caplog.records] == ["under test: failed: defect in the exporter"]
+    assert [record.getMessage() for record in caplog.records] == ["under test: failed: internal error (bug)"]
 
 
 def test_work_that_waits_is_dropped_at_the_end(held: Held) -> None:

@@ -20,7 +20,7 @@ class TestRefusals:
 
         assert refused.sums() == {("errors", "uid 1000"): 21}
         assert caplog.messages == [
-            "uid 1000 was refused errors: it has used up its share of this table, and its further rows are not recorded;"
+            "limit reached: errors for uid 1000: it has used up its share of this table, and its further rows are not recorded;"
             " see docs/limits.md (`gpu-stall-exporter assets`)"
         ]
 

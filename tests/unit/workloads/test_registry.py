@@ -373,7 +373,7 @@ class TestLimit:
             registry.update_identities({})
 
         assert registry.refused.sums() == {("workloads", "uid 0"): 1}
-        assert [record.message.partition(":")[0] for record in caplog.records] == ["uid 0 was refused workloads"]
+        assert [record.message.split(": ")[1] for record in caplog.records] == ["workloads for uid 0"]
 
     def test_further_processes_of_a_workload_need_no_room(self, tmp_path: Path) -> None:
         """Another process of rank 0."""

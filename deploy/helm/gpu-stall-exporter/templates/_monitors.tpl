@@ -6,7 +6,7 @@
   "port" $root.Values.service.portName
   "path" $root.Values.web.telemetryPath
   "honorLabels" true }}{{/* keep the labels node, namespace, pod and container of the traced job */}}
-{{- if eq $root.Values.web.scheme "HTTPS" }}
+{{- if eq (upper $root.Values.web.scheme) "HTTPS" }}
 {{- $_ := set $endpoint "scheme" "https" }}
 {{- end }}
 {{- range list "interval" "scrapeTimeout" "tlsConfig" "basicAuth" "authorization" "oauth2" "bearerTokenSecret" "proxyUrl" "params"

@@ -60,6 +60,16 @@ app.kubernetes.io/name={{ include "gpu-stall-exporter.name" . }},app.kubernetes.
 
 {{- define "gpu-stall-exporter.image" -}}
 {{- $name := .Values.image.repository }}
+{{- if contains "@" $name }}
+{{- fail (printf "image.repository=%s has a digest: set image.digest to %s, and image.repository without it" $name (splitList "@" $name | last)) }}
+{{- end }}
+{{- $last := splitList "/" $name | last }}
+{{- if contains ":" $last }}
+{{- fail (printf "image.repository=%s has a tag: set image.tag to %s, and image.repository without it" $name (splitList ":" $last | last)) }}
+{{- end }}
+{{- if contains "@" .Values.image.tag }}
+{{- fail (printf "image.tag=%s has a digest: set image.digest to %s" .Values.image.tag (splitList "@" .Values.image.tag | last)) }}
+{{- end }}
 {{- with default .Values.image.registry (.Values.global).imageRegistry }}
 {{- $name = printf "%s/%s" (trimSuffix "/" .) $name }}
 {{- end }}
@@ -97,7 +107,7 @@ tcpSocket:
 httpGet:
   path: {{ index . 1 }}
   port: {{ $root.Values.service.portName }}
-  {{- if eq $root.Values.web.scheme "HTTPS" }}
+  {{- if eq (upper $root.Values.web.scheme) "HTTPS" }}
   scheme: HTTPS
   {{- end }}
 {{- end }}

@@ -295,7 +295,7 @@ class TestDefect:
         first = caplog.records[0]
 
         assert (
-            first.getMessage() == f"OTLP receiver default ({found.url}/v1/metrics): push failed: defect in the exporter"
+            first.getMessage() == f"OTLP receiver default ({found.url}/v1/metrics): push failed: internal error (bug)"
         )
         assert first.exc_info is not None
         assert str(first.exc_info[1]) == "the tables cannot be read"

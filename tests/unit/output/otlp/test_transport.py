@@ -110,7 +110,7 @@ class TestExpiry:
         assert caplog.messages == [
             f"{shown}: not trusted: TLS handshake failed: the server refuses the client certificate: it has expired; "
             "counted in gpustall_exporter_pushes_total, logged once until a push is delivered",
-            f"{shown}: certificate files have changed: loaded",
+            f"{shown}: reloaded certificate files",
             f"{shown}: delivery of pushes has resumed",
         ]
 

@@ -25,7 +25,7 @@ class TestPages:
         assert answer.status == 500
         assert b"tables" not in answer.body
         assert [record.getMessage() for record in caplog.records] == [
-            "request for /metrics failed: defect in the exporter"
+            "request for /metrics failed: internal error (bug)"
         ]
 
     def test_hundred_scrapes_at_once_are_one_rendering(self) -> None:

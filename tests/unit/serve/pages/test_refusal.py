@@ -25,7 +25,7 @@ class TestRefusal:
 
 class TestSignIn:
     def test_problem_is_announced(self) -> None:
-        page = HtmlPage(sign_in_page("/", "This is no known token."))
+        page = HtmlPage(sign_in_page("/", "This token is not known."))
 
         assert [one["id"] for one in page.all("p") if one.get("role") == "alert"] == ["problem"]
         assert [one["aria-describedby"] for one in page.all("input") if one["name"] == "token"] == ["problem"]

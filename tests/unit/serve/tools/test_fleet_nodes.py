@@ -75,4 +75,4 @@ class TestCheck:
         with caplog.at_level(logging.WARNING):
             check_nodes(flags("dns:a.invalid"), {})
 
-        assert "cannot find the nodes now" in caplog.text
+        assert "cannot find the nodes, retrying" in caplog.text

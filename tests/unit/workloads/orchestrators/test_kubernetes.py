@@ -384,7 +384,7 @@ class TestFailures:
         assert len(lines) == 2
         assert "403 Forbidden: pods is forbidden" in lines[0]
         assert "grant list and watch of pods to the exporter's service account" in lines[0]
-        assert lines[1] == "pods can be read again: containers have their names"
+        assert lines[1] == "pod lookup recovered; container names restored"
 
     @pytest.mark.parametrize(
         ("answer", "reason"),

@@ -84,7 +84,7 @@ class TestBackOff:
         (found,) = pauses([ZeroDivisionError()], 1)
 
         assert 48 <= found <= 72
-        assert [record.getMessage() for record in caplog.records] == ["cannot read pods: defect in the exporter"]
+        assert [record.getMessage() for record in caplog.records] == ["cannot read pods: internal error (bug)"]
 
     def test_sync_that_lasted_begins_the_back_off_again(self) -> None:
         found = pauses([RequestFailed("refused")], 4, PollDelays(long_seconds=0.0))
@@ -101,7 +101,7 @@ class TestLog:
 
         assert [record.getMessage() for record in caplog.records] == [
             "cannot read pods, new containers are labeled with ids instead of names: http://api: refused",
-            "pods can be read again: containers have their names",
+            "pod lookup recovered; container names restored",
         ]
 
     def test_forbidden_names_the_permission_to_grant(self, caplog: pytest.LogCaptureFixture) -> None:
