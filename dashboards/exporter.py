@@ -24,12 +24,13 @@ _OVERHEAD = (
 """Mean of the processes with the labels of one rank."""
 
 _NUMBERS = (
-    stat("Up", "Exporters that answered the last scrape.", f"sum({up()})", width=3),
+    stat("Up", "Exporters that answered the last scrape.", f"sum({up()})", width=3, is_instant=True),
     stat(
         "Down",
         "Exporters that did not answer the last scrape, or are no longer targets.",
         f"{MISSING} or 0 * count({up()})",
         width=3,
+        is_instant=True,
         thresholds=((None, "green"), (1, "red")),
     ),
     stat("Processes", "Live traced processes.", f"sum({_own('tracked_processes')})", width=3),

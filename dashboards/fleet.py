@@ -71,6 +71,7 @@ _NUMBERS = (
         "Exporters that did not answer the last scrape, or are no longer targets. Chains of their nodes raise no alerts.",
         f"{MISSING} or 0 * count({up()})",
         width=3,
+        is_instant=True,
         thresholds=((None, "green"), (1, "red")),
         no_value="no exporter is a target",
     ),

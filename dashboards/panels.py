@@ -112,8 +112,8 @@ def stat(
 ) -> Panel:
     """One number, with its history in the background.
 
-    thresholds: colours from a value on. is_severity: shown as a word. is_instant: without the history, for queries that read a
-    long time. no_value: shown instead of no data.
+    thresholds: colours from a value on. is_severity: shown as a word. is_instant: without the history, for queries that read all
+    of the time range at each point. no_value: shown instead of no data.
     """
     options = {
         "reduceOptions": _reduced(),

@@ -18,7 +18,7 @@ from dashboards.boards import (
     quantile_of,
     workload_series,
 )
-from dashboards.budget import LOST_THRESHOLDS
+from dashboards.budget import BURN_RATE, LOST_IN_A_MONTH, LOST_THRESHOLDS
 from dashboards.panels import GPUS, THREADS, Query, bars, graph, stat
 
 FEEDING = 'operation!~"other_gap|worker|idle|abandoned"'
@@ -38,18 +38,22 @@ _NO_STEPS = "no steps found"
 
 
 _NUMBERS = (
-    stat("Ranks", "Processes selected by the variables.", f"count({_PROCESSES})"),
+    stat("Ranks", "Processes selected by the variables.", f"count({_PROCESSES})", width=3),
     stat(
         "GPU time lost",
         "Share of time in which the GPU waited for the host. Colours from the budget of 5 % on, and from what pages within six"
         " hours and one hour.",
         lost_share(),
         "percentunit",
+        width=3,
         decimals=1,
         thresholds=LOST_THRESHOLDS,
     ),
+    BURN_RATE,
+    LOST_IN_A_MONTH,
     stat(
         *("Step, mean", "From one training step to the next.", mean_of(workload_series, STEP), "s"),
+        width=3,
         decimals=2,
         no_value=_NO_STEPS,
     ),
@@ -58,6 +62,7 @@ _NUMBERS = (
         "1 % of the steps take longer.",
         quantile_of(0.99, workload_series, STEP),
         "s",
+        width=3,
         decimals=2,
         no_value=NEEDS_NATIVE,
     ),
@@ -65,6 +70,7 @@ _NUMBERS = (
         "Worst open chain",
         "Low, medium, high or critical: from 5, 10, 25 and 50 % of a rank's time.",
         or_zero(f"max({workload_series('gpustall_chain_severity')})", _PROCESSES),
+        width=3,
         thresholds=((None, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
         is_severity=True,
     ),
@@ -73,6 +79,7 @@ _NUMBERS = (
         "Allocated and not yet freed, of observed allocations.",
         f"sum({workload_series('gpustall_cuda_memory_live_bytes')})",
         "bytes",
+        width=3,
     ),
 )
 

@@ -71,6 +71,8 @@ _SENT = "direction=h2d memory=pageable"
 WORKLOAD: Shown = {
     ("Ranks", 0, ""): (5, 5),
     ("GPU time lost", 0, ""): (0.14 / 5, 2.81 / 5),
+    ("Burn rate", 0, ""): (1, 12.1),
+    ("Lost in 30 days", 0, ""): (None, 0.295),
     ("Step, mean", 0, ""): (0.010, 0.026),
     ("Worst open chain", 0, ""): (0, 4),
     ("GPU memory", 0, ""): (1e10, 3e10),
@@ -254,8 +256,8 @@ def needs_native(panel: Panel, query: Query) -> bool:
     return panel.kind == "heatmap" or query.expr.startswith("histogram_quantile(")
 
 
-def _queries() -> dict[tuple[str, str, int], str]:
-    """(uid of the board, title, number) -> each query that has data with classic histograms.
+def _queries(*, native: bool) -> dict[tuple[str, str, int], str]:
+    """(uid of the board, title, number) -> each query that needs native histograms, or each other one.
 
     Where two panels of a board have one title, it is followed by the kind.
     """
@@ -265,7 +267,7 @@ def _queries() -> dict[tuple[str, str, int], str]:
         for panel in board.panels():
             title = panel.title if titles.count(panel.title) == 1 else f"{panel.title} ({panel.kind})"
             for number, query in enumerate(panel.queries):
-                if not needs_native(panel, query):
+                if needs_native(panel, query) == native:
                     found[board.uid, title, number] = _filled_in(query.expr)
     return found
 
@@ -306,7 +308,7 @@ def _near(expression: str, value: float) -> str:
     return f"count(({expression}) >= {value - room:.12g} <= {value + room:.12g})"
 
 
-QUERIES = _queries()
+QUERIES, NATIVE = _queries(native=False), _queries(native=True)
 FIGURES = [
     Figure((uid, title, number), labels, values)
     for uid, shown in SHOWN.items()
@@ -330,6 +332,12 @@ class TestFaults:
         wrong = [expression for expression, _ in figure.checks() if f'expr: "{_quoted(expression)}"' in _report()]
 
         assert not wrong, _report()[:4000]
+
+    @pytest.mark.parametrize("at", [BEFORE, DURING])
+    def test_quantile_is_absent_with_classic_histograms(self, at: str) -> None:
+        """Not a number that is off by the width of a bucket."""
+        assert len(NATIVE) == 11
+        assert reported(series(), [(expression, at) for expression in NATIVE.values()], ()) == ""
 
 
 class TestCoverage:

@@ -21,6 +21,8 @@ RULES = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "a
 LIMITS = {
     ("gpustall-fleet", "Burn rate"): r"ratio_1h > ([\d.]+) \* 0\.05",
     ("gpustall-fleet", "Lost in 30 days"): r"ratio_3d > ([\d.]+) and",
+    ("gpustall-workload", "Burn rate"): r"ratio_1h > ([\d.]+) \* 0\.05",
+    ("gpustall-workload", "Lost in 30 days"): r"ratio_3d > ([\d.]+) and",
     ("gpustall-fleet", "Worst chain"): r"alert: GpuStallChainCritical\n.* >= (\d)",
     ("gpustall-workload", "Worst open chain"): r"alert: GpuStallChainCritical\n.* >= (\d)",
     ("gpustall-workload", "TCP retransmits"): r"alert: GpuStallNetworkRetransmits\n.* > ([\d.]+)",
