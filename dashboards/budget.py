@@ -21,7 +21,7 @@ LOST_THRESHOLDS = (
 )
 """Colours of a share of lost time: the budget, and what pages if it lasts six hours or one."""
 
-NEEDS_RULES = "needs the rules of alerts/"
+NEEDS_RULES = "needs the alert rules"
 
 
 def burn_rate(window: str, by: str = "") -> str:
@@ -50,14 +50,15 @@ BURN_RATE = stat(
 )
 LOST_IN_A_MONTH = stat(
     "Lost in 30 days",
-    "Share of GPU time lost in thirty days, or since your Prometheus stores it. The budget is 5 %: beyond it is red.",
+    "Share of GPU time lost in thirty days, or since your Prometheus stores it. The budget is 5 %: beyond it is red."
+    " First shown an hour after the rules are loaded.",
     _of_thirty_days(),
     "percentunit",
     width=3,
     decimals=1,
     thresholds=((None, "green"), (BUDGET, "red")),
     is_instant=True,
-    no_value=f"{NEEDS_RULES} for an hour",
+    no_value=NEEDS_RULES,
 )
 BURN_RATES = graph(
     "Burn rate of the budget, worst container",

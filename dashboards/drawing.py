@@ -96,13 +96,20 @@ def _stat(panel: Panel, box: Box, url: str, span: Span) -> str:
     )
     line = f"<path d='{spark}' fill='none' stroke='{colour}' stroke-opacity='.35' stroke-width='1.5'/>"
     shown = SEVERITIES[int(value)] if "mappings" in panel.defaults else _value(value, panel.unit)
-    return line + _text(box.x + box.width / 2, box.y + 40, shown, size=28, weight=600, fill=colour, anchor="middle")
+    size = _fitting(shown, box.width, 28)
+    return line + _text(box.x + box.width / 2, box.y + 40, shown, size=size, weight=600, fill=colour, anchor="middle")
 
 
 def _nothing(panel: Panel, box: Box) -> str:
     """The panel's text instead of no data."""
     middle = (box.x + box.width / 2, box.y + box.height / 2)
-    return _text(*middle, str(panel.defaults["noValue"]), size=14, fill=FAINT, anchor="middle")
+    said = str(panel.defaults["noValue"])
+    return _text(*middle, said, size=_fitting(said, box.width, 14), fill=FAINT, anchor="middle")
+
+
+def _fitting(text: str, width: float, most: int) -> int:
+    """The size of letters at which a text is no wider than this."""
+    return max(min(most, int(width / (0.65 * max(len(text), 1)))), 7)
 
 
 def _threshold(panel: Panel, value: float) -> str:
@@ -179,6 +186,7 @@ def _band(band: list[tuple[float, float, float]], span: Span, top: float, plot: 
 
 def _axes(plot: Box, top: float, unit: str, span: Span) -> str:
     parts = []
+    unit = "short" if unit.startswith("suffix:") else unit  # the legend has the word
     for part in (0.0, 0.5, 1.0):
         y = plot.y + plot.height * (1 - part)
         parts.append(f"<line x1='{plot.x}' x2='{plot.x + plot.width}' y1='{y:.1f}' y2='{y:.1f}' stroke='{BORDER}'/>")

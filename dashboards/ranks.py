@@ -141,7 +141,7 @@ _OVER_TIME = (
         Query(named(f"clamp_min({workload_series('rank:gpustall_nccl_wait:shortfall')}, 0)"), ON_NODE),
         unit="percentunit",
         limit=_LAG_STRAGGLING,
-        no_value="needs the rules of alerts/, and a communicator of four ranks",
+        no_value="needs the alert rules, and a communicator of four ranks",
     ),
     graph(
         "Lost time, by rank",

@@ -58,8 +58,8 @@ _NUMBERS = (
         no_value=_NO_STEPS,
     ),
     stat(
-        "Step, 99th percentile",
-        "1 % of the steps take longer.",
+        "Step, p99",
+        "The 99th percentile: 1 % of the steps take longer.",
         quantile_of(0.99, workload_series, STEP),
         "s",
         width=3,

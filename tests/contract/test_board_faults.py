@@ -358,7 +358,7 @@ class TestCoverage:
         ]
 
         assert untried == [
-            ("stat", "Step, 99th percentile", "needs native histograms"),
+            ("stat", "Step, p99", "needs native histograms"),
             ("heatmap", "Distribution of waits", "needs native histograms"),
             ("heatmap", "Distribution of steps", "needs native histograms"),
         ]
