@@ -24,14 +24,17 @@ _BYTES = node_series("gpustall_block_bytes_total")
 _EXITS = workload_series("gpustall_process_exits_total", 'outcome!="ok"')
 
 
+_OF_DISK = "{{node}} {{device}} {{direction}}"
+
+
 def _disk_time(title: str, description: str, metric: str) -> Panel:
-    """Mean and quantile by device and direction."""
-    by = ("device", "direction")
+    """Mean and quantile of each disk: over all nodes, those of one slow disk would not be seen."""
+    by = ("node", "device", "direction")
     return graph(
         title,
         description + WITH_QUANTILES,
-        Query(mean_of(node_series, metric, *by), "{{device}} {{direction}}: mean"),
-        Query(quantile_of(0.99, node_series, metric, *by), "{{device}} {{direction}}: 99th percentile"),
+        Query(mean_of(node_series, metric, *by), f"{_OF_DISK}: mean"),
+        Query(quantile_of(0.99, node_series, metric, *by), f"{_OF_DISK}: 99th percentile"),
         unit="s",
         no_value="no disk requests",
     )
@@ -226,7 +229,10 @@ _DISKS = (
     graph(
         "Waits for disks",
         "Threads of the jobs, workers included, that sleep at a time until a disk request completes.",
-        Query(or_none(f"sum by (device) (rate({_WAITED}[$__rate_interval]))", _PROCESSES, "device"), "{{device}}"),
+        Query(
+            or_none(f"sum by (node, device) (rate({_WAITED}[$__rate_interval]))", _PROCESSES, *("node", "device")),
+            "{{series}}",
+        ),
         unit=THREADS,
         is_stacked=True,
     ),
@@ -262,8 +268,8 @@ _DISKS = (
         "Disk errors",
         "Requests per second that completed with an error.",
         Query(
-            f"sum by (device, direction) (rate({node_series('gpustall_block_errors_total')}[$__rate_interval]))",
-            "{{device}} {{direction}}",
+            f"sum by (node, device, direction) (rate({node_series('gpustall_block_errors_total')}[$__rate_interval]))",
+            _OF_DISK,
         ),
         unit="ops",
     ),

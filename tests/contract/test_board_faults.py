@@ -131,7 +131,7 @@ RANKS: Shown = {
     ("Step duration, by rank", 0, _RANK_2): (0.010, 0.026),
     ("Duration of waits, by rank", 0, _RANK_0): (0.002, 0.013),
 }
-_OF_JOB, _READS = "container=job_4711", "device=nvme0n1 direction=read"
+_OF_JOB, _READS = "container=job_4711", "node=a device=nvme0n1 direction=read"
 HOST: Shown = {
     ("GPU time lost to CPUs, by cause", 0, "series=cpu_contention a"): (0.04, 1.2),
     ("Culprits on CPUs", 0, "culprit=rsync"): (0.08, 2.4),
@@ -148,7 +148,7 @@ HOST: Shown = {
     ("Drops and errors of interfaces", 1, "series=a eth0 sent"): (None, 30),
     ("Drops and errors of interfaces", 2, "series=a eth0 received"): (None, 3),
     ("TCP retransmits, by container", 0, "series=job_4711 a data"): (1, 50),
-    ("Waits for disks", 0, "device=nvme0n1"): (0.05, 0.4),
+    ("Waits for disks", 0, "series=a nvme0n1"): (0.05, 0.4),
     ("Culprits of disk waits", 0, "culprit=tar"): (0.05, 0.4),
     ("Device time", 0, _READS): (200e-6, 520e-6),
     ("Queue time", 0, _READS): (300e-6, 780e-6),

@@ -233,6 +233,8 @@ def series() -> Series:
     iterations = engine(engine="vllm")
     found |= _histogram("gpustall_engine_step_duration_seconds", iterations, (0.008, 0.0208), (125, 48))
     found |= _histogram("gpustall_memory_reclaim_duration_seconds", of_container(), (0.001, 0.01), (1, 30))
+    healthy = on("b", node="b", device="nvme0n1", direction="read")
+    found |= _histogram("gpustall_block_device_duration_seconds", healthy, (200e-6, 200e-6), (1000, 9000))
     reads = of_node(device="nvme0n1", direction="read")
     found |= _histogram("gpustall_block_device_duration_seconds", reads, (200e-6, 520e-6), (1000, 500))
     found |= _histogram("gpustall_block_queue_duration_seconds", reads, (300e-6, 780e-6), (1000, 500))
