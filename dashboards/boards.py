@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +118,49 @@ def _grouped(by: str) -> str:
     return f" by ({by})" if by else ""
 
 
+def up(*matchers: str) -> str:
+    """`up` of the targets of exporters.
+
+    All jobs chosen are all jobs of the server. So only those count that had an exporter in the time range.
+    """
+    exporters = f"present_over_time({exporter_series('gpustall_exporter_build_info')}[$__range])"
+    return f"({exporter_series('up', *matchers)} and on (cluster, job) {exporters})"
+
+
+def gone() -> str:
+    """Exporters that were scraped in the time range and are no longer targets."""
+    targets = "cluster, job, instance"
+    exporters = f"present_over_time({exporter_series('gpustall_exporter_build_info')}[$__range])"
+    return f"(group by ({targets}) ({exporters}) unless on ({targets}) {exporter_series('up')})"
+
+
+def mean_of(series: Callable[..., str], metric: str, *by: str, matchers: tuple[str, ...] = ()) -> str:
+    """Mean of a classic histogram, exact whatever its edges are, or of a native one. series: selects from a metric."""
+    total, count = (
+        f"{_summed(by)} (rate({series(f'{metric}_{one}', *matchers)}{_IN_INTERVAL}))" for one in ("sum", "count")
+    )
+    native = f"{_summed(by)} (rate({series(metric, *matchers)}{_IN_INTERVAL}))"
+    return f"{total} / ({count} > 0) or histogram_sum({native}) / histogram_count({native})"
+
+
+def quantile_of(
+    quantile: float, series: Callable[..., str], metric: str, *by: str, matchers: tuple[str, ...] = ()
+) -> str:
+    """Quantile of a native histogram.
+
+    The edges of a classic one are a factor of 4 to 8 apart: its quantiles may be wrong by as much, and may not move at all.
+    """
+    return f"histogram_quantile({quantile}, {_summed(by)} (rate({series(metric, *matchers)}{_IN_INTERVAL})))"
+
+
+NEEDS_NATIVE = "needs native histograms"
+WITH_QUANTILES = " The mean is exact; quantiles need native histograms (docs/scraping.md)."
+
+
+def _summed(by: tuple[str, ...]) -> str:
+    return f"sum{_grouped(', '.join(by))}"
+
+
 def link_to_workload(*columns: str) -> str:
     """From a row of a table to the board Workload. columns: titles of those with variables of that board."""
     variables = "".join(f"&var-{title.lower()}=${{__data.fields.{title}}}" for title in columns)
@@ -219,7 +262,7 @@ class Board:
             "skipUrlSync": False,
         }
         exporters = "gpustall_exporter_build_info"
-        yield _variable("job", "Job", exporters, _SOME)
+        yield _variable("job", "Scrape job", exporters, _SOME)
         yield _variable("instance", "Instance", f'{exporters}{{job=~"$job"}}', _SOME)
         yield _variable("cluster", "Cluster", f'{exporters}{{job=~"$job", instance=~"$instance"}}', _ANY)
         if not self.is_of_workloads:

@@ -14,7 +14,7 @@ from dashboards.boards import (
     or_zero,
     workload_series,
 )
-from dashboards.panels import Column, Query, bars, graph, severities, stat, table
+from dashboards.panels import GPUS, Column, Query, bars, graph, severities, stat, table
 
 _CHAINS = workload_series("gpustall_chains_total")
 _PROCESSES = workload_series("gpustall_workload_info")
@@ -83,6 +83,7 @@ OPEN_CHAINS = table(
     ],
     sort=("Severity", True),
     height=7,
+    no_value="no open chains",
 )
 
 _OPEN = (
@@ -98,25 +99,29 @@ _OPEN = (
     ),
 )
 
+_NO_CHAINS = "no chain was opened in the time range"
+
 _PAST = (
     table(
         "Chains opened, by cause",
         "Number in the time range, and severity at opening. `changed` is a lasting change of the job's steps, not a fault.",
         [Query(f"sum by (cause, effect, severity) {counted(_CHAINS)} > 0")],
         [
-            Column("Value", "Chains", "short"),
+            Column("Value", "Chains", "none"),
             Column("cause", "Cause"),
             Column("effect", "Effect"),
             Column("severity", "Severity"),
         ],
         sort=("Chains", True),
         width=12,
+        no_value=_NO_CHAINS,
     ),
     bars(
         "Chains opened, by rank",
         "If one rank or node leads the list, look for what is different there.",
         Query(f"sort_desc({named(f'sum by ({WORKLOAD}) {counted(_CHAINS)} > 0')})", ON_NODE),
-        "short",
+        "none",
+        no_value=_NO_CHAINS,
     ),
     graph(
         "Lost GPU time, by cause",
@@ -125,6 +130,7 @@ _PAST = (
             f"sum by (cause) (rate({workload_series('gpustall_lost_seconds_total')}[$__rate_interval]))",
             "{{cause}}",
         ),
+        unit=GPUS,
         is_stacked=True,
     ),
     graph(
@@ -135,6 +141,8 @@ _PAST = (
             f""" (rate({workload_series("gpustall_culprit_seconds_total", 'culprit!=""')}[$__rate_interval]))""",
             "{{cause}}: {{culprit}}",
         ),
+        unit=GPUS,
+        no_value="no GPU time lost to a culprit",
         is_stacked=True,
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dashboards.boards import Board, Row, workload_series
-from dashboards.panels import Column, Query, bars, graph, stat, table
+from dashboards.budget import NEEDS_RULES
+from dashboards.panels import GPUS, Column, Query, bars, graph, stat, table
 
 _GPUS = workload_series("rank:gpustall_gpus:count")
 _IDLE = workload_series("rank:gpustall_gpus_idle:count")
@@ -12,9 +13,10 @@ _LOST_SHARE = (
     f"clamp_max(sum({_LOST}) / sum({_GPUS}), 1)"  # the loss is a mean of five minutes, the GPUs are those of now
 )
 _DOLLARS = workload_series("rank:gpustall_lost:usd_per_hour")
-_JOB = "namespace, training_job"
+_JOB = "cluster, namespace, training_job"
 _NO_IDLE = f"(sum({_IDLE}) or sum({_GPUS}) * 0)"
 _JOBS = workload_series("rank:gpustall_training_job:info")
+_RANK = "cluster, job, instance, node, namespace, pod, container, rank"
 
 
 def _of_jobs(series: str) -> str:
@@ -23,13 +25,14 @@ def _of_jobs(series: str) -> str:
 
 
 _NUMBERS = (
-    stat("GPUs", "Processes that use a GPU.", f"sum({_GPUS})"),
+    stat("GPUs", "Processes that use a GPU.", f"sum({_GPUS})", no_value=NEEDS_RULES),
     stat(
         "Used",
         "Share of GPU time that is neither lost nor idle.",
         f"clamp_min(1 - (sum({_LOST}) + {_NO_IDLE}) / sum({_GPUS}), 0)",
         "percentunit",
         decimals=1,
+        no_value=NEEDS_RULES,
     ),
     stat(
         "Lost",
@@ -37,6 +40,7 @@ _NUMBERS = (
         _LOST_SHARE,
         "percentunit",
         decimals=1,
+        no_value=NEEDS_RULES,
     ),
     stat(
         "Idle",
@@ -44,19 +48,61 @@ _NUMBERS = (
         f"{_NO_IDLE} / sum({_GPUS})",
         "percentunit",
         decimals=1,
+        no_value=NEEDS_RULES,
     ),
     stat(
         "Loss per hour",
         "In dollars at the present pace, with the prices of rates.toml.",
         f"sum({_DOLLARS})",
         "currencyUSD",
+        no_value=NEEDS_RULES,
     ),
     stat(
         "Loss in range",
         "In dollars, over the time range.",
         f"sum_over_time(sum({_DOLLARS})[$__range:1m]) / 60",
         "currencyUSD",
+        no_value=NEEDS_RULES,
     ),
+)
+
+_LOST_OF_JOB = f"clamp_max(({_of_jobs(_LOST)}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS}), 1)"
+LOST_BY_JOB = graph(
+    "Lost GPU time, by training job",
+    "As a number of GPUs.",
+    Query(f"sum by ({_JOB}) ({_LOST})", "{{training_job}}"),
+    unit=GPUS,
+    is_stacked=True,
+    no_value=NEEDS_RULES,
+)
+_CHAINS = workload_series("gpustall_chain_severity")
+WORST_JOBS = table(
+    "Training jobs, worst first",
+    "All ranks of a training job, over all of its nodes. The name is SLURM's job id, else the run id of torchrun, else the pod,"
+    " else the container. The board Cost and capacity has what the loss costs.",
+    [
+        Query(_LOST_OF_JOB),
+        Query(_of_jobs(_LOST)),
+        Query(f"sum by ({_JOB}) ({_GPUS})"),
+        Query(f"count by ({_JOB}) (count by ({_JOB}, node) ({_GPUS}))"),
+        Query(
+            f"max by ({_JOB}) ({_CHAINS} * on ({_RANK}) group_left (training_job) {_JOBS})"
+            f" or sum by ({_JOB}) ({_GPUS}) * 0"
+        ),
+    ],
+    [
+        Column("training_job", "Training job"),
+        Column("namespace", "Namespace"),
+        Column("cluster", "Cluster"),
+        Column("Value #A", "Lost", "percentunit"),
+        Column("Value #B", "GPUs lost", GPUS),
+        Column("Value #C", "Ranks", "none"),
+        Column("Value #D", "Nodes", "none"),
+        Column("Value #E", "Worst chain", is_severity=True),
+    ],
+    sort=("Lost", True),
+    height=7,
+    no_value=NEEDS_RULES,
 )
 
 _CAPACITY = (
@@ -66,20 +112,17 @@ _CAPACITY = (
         Query(f"clamp_min(sum({_GPUS}) - sum({_LOST}) - {_NO_IDLE}, 0)", "used"),
         Query(f"{_LOST_SHARE} * sum({_GPUS})", "lost"),
         Query(_NO_IDLE, "idle"),
+        unit=GPUS,
         is_stacked=True,
+        no_value=NEEDS_RULES,
     ),
-    graph(
-        "Lost GPU time, by training job",
-        "As a number of GPUs.",
-        Query(f"sum by ({_JOB}) ({_LOST})"),
-        is_stacked=True,
-    ),
+    LOST_BY_JOB,
     table(
         "Training jobs",
         "The name is SLURM's job id, else the run id of torchrun, else the pod, else the container.",
         [
             Query(f"sum by ({_JOB}) ({_GPUS})"),
-            Query(f"clamp_max(sum by ({_JOB}) ({_LOST}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS}), 1)"),
+            Query(_LOST_OF_JOB),
             Query(f"({_of_jobs(_IDLE)}) / on ({_JOB}) sum by ({_JOB}) ({_GPUS})"),
             Query(
                 f"sum by ({_JOB}) (sum without (cause) ({_DOLLARS}) * ignoring (training_job) group_right () {_JOBS})"
@@ -88,13 +131,14 @@ _CAPACITY = (
         [
             Column("namespace", "Namespace"),
             Column("training_job", "Training job"),
-            Column("Value #A", "GPUs", "short"),
+            Column("Value #A", "GPUs", "none"),
             Column("Value #B", "Lost", "percentunit"),
             Column("Value #C", "Idle", "percentunit"),
             Column("Value #D", "Loss per hour", "currencyUSD"),
         ],
         sort=("Loss per hour", True),
         height=7,
+        no_value=NEEDS_RULES,
     ),
 )
 
@@ -105,6 +149,7 @@ _COST = (
         Query(f"sum by (cause) ({_DOLLARS})", "{{cause}}"),
         unit="currencyUSD",
         is_stacked=True,
+        no_value=NEEDS_RULES,
     ),
     graph(
         "Loss per hour, by namespace",
@@ -112,18 +157,21 @@ _COST = (
         Query(f"sum by (cluster, namespace) ({_DOLLARS})"),
         unit="currencyUSD",
         is_stacked=True,
+        no_value=NEEDS_RULES,
     ),
     bars(
         "Loss in range, by cause",
         "In dollars, over the time range.",
         Query(f"sort_desc(sum_over_time(sum by (cause) ({_DOLLARS})[$__range:1m]) / 60)", "{{cause}}"),
         "currencyUSD",
+        no_value=NEEDS_RULES,
     ),
     bars(
         "Loss in range, by node",
         "In dollars, over the time range.",
         Query(f"sort_desc(sum_over_time(sum by (node) ({_DOLLARS})[$__range:1m]) / 60)", "{{node}}"),
         "currencyUSD",
+        no_value=NEEDS_RULES,
     ),
 )
 

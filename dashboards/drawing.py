@@ -87,7 +87,7 @@ def _stat(panel: Panel, box: Box, url: str, span: Span) -> str:
     found = data.over(url, panel.queries[0], span)
     points = [point for series in found[:1] for point in series.points]
     if not points:
-        return _text(box.x + box.width / 2, box.y + box.height * 0.6, "none", size=26, fill=FAINT, anchor="middle")
+        return _nothing(panel, box)
     value = points[-1][1]
     colour = _threshold(panel, value)
     top = max((value for _, value in points), default=0.0) or 1.0
@@ -96,7 +96,20 @@ def _stat(panel: Panel, box: Box, url: str, span: Span) -> str:
     )
     line = f"<path d='{spark}' fill='none' stroke='{colour}' stroke-opacity='.35' stroke-width='1.5'/>"
     shown = SEVERITIES[int(value)] if "mappings" in panel.defaults else _value(value, panel.unit)
-    return line + _text(box.x + box.width / 2, box.y + 40, shown, size=28, weight=600, fill=colour, anchor="middle")
+    size = _fitting(shown, box.width, 28)
+    return line + _text(box.x + box.width / 2, box.y + 40, shown, size=size, weight=600, fill=colour, anchor="middle")
+
+
+def _nothing(panel: Panel, box: Box) -> str:
+    """The panel's text instead of no data."""
+    middle = (box.x + box.width / 2, box.y + box.height / 2)
+    said = str(panel.defaults["noValue"])
+    return _text(*middle, said, size=_fitting(said, box.width, 14), fill=FAINT, anchor="middle")
+
+
+def _fitting(text: str, width: float, most: int) -> int:
+    """The size of letters at which a text is no wider than this."""
+    return max(min(most, int(width / (0.65 * max(len(text), 1)))), 7)
 
 
 def _threshold(panel: Panel, value: float) -> str:
@@ -107,6 +120,8 @@ def _threshold(panel: Panel, value: float) -> str:
 
 def _bars(panel: Panel, box: Box, url: str, span: Span) -> str:
     found = data.at_the_end(url, panel.queries[0], span)
+    if not found:
+        return _nothing(panel, box)
     room = int(box.height // 24)
     top = max((series.last for series in found), default=0.0) or 1.0
     parts = []
@@ -139,8 +154,7 @@ def _graph(panel: Panel, box: Box, url: str, span: Span) -> str:
     top = _round_up(max([*heights, panel.defaults.get("max", 0.0)], default=0.0))
     parts = [_axes(plot, top, panel.unit, span)]
     if not named:
-        middle = (plot.x + plot.width / 2, plot.y + plot.height / 2 - 8)
-        parts.append(_text(*middle, panel.defaults.get("noValue", "no data"), size=14, fill=FAINT, anchor="middle"))
+        parts.append(_nothing(panel, plot))
     for place, (_, series) in enumerate(named):
         colour = COLOURS[place % len(COLOURS)]
         if is_stacked:
@@ -172,6 +186,7 @@ def _band(band: list[tuple[float, float, float]], span: Span, top: float, plot: 
 
 def _axes(plot: Box, top: float, unit: str, span: Span) -> str:
     parts = []
+    unit = "short" if unit.startswith("suffix:") else unit  # the legend has the word
     for part in (0.0, 0.5, 1.0):
         y = plot.y + plot.height * (1 - part)
         parts.append(f"<line x1='{plot.x}' x2='{plot.x + plot.width}' y1='{y:.1f}' y2='{y:.1f}' stroke='{BORDER}'/>")
@@ -201,6 +216,8 @@ def _legends(named: Iterable[tuple[str, Series]], box: Box, unit: str) -> Iterat
 
 def _severities(panel: Panel, box: Box, url: str, span: Span) -> str:
     found = data.over(url, panel.queries[0], span)
+    if not found:
+        return _nothing(panel, box)
     lane = min((box.height - 20) / max(len(found), 1), 34)
     plot = Box(box.x + 300, box.y, box.width - 304, box.height - 18)
     width = plot.width * span.step / (span.end - span.begin) + 0.5
@@ -221,7 +238,7 @@ def _heatmap(panel: Panel, box: Box, url: str, span: Span) -> str:
     plot = Box(box.x + 48, box.y + 4, box.width - 52, box.height - 22)
     cells = list(_cells(data.over(url, panel.queries[0], span)))
     if not cells:
-        return ""
+        return _nothing(panel, plot)
     low = math.log(min(bucket.low or bucket.high / 1.09 for _, bucket in cells))
     high = math.log(max(bucket.high for _, bucket in cells))
     most = max(bucket.times for _, bucket in cells)
@@ -242,17 +259,10 @@ def _heatmap(panel: Panel, box: Box, url: str, span: Span) -> str:
 
 
 def _cells(found: Sequence[Series]) -> Iterator[tuple[float, Bucket]]:
-    """Cells of native histograms, or of cumulative series with `le`."""
+    """Cells of native histograms."""
     for series in found:
         for when, buckets in series.histograms:
             yield from ((when, bucket) for bucket in buckets if bucket.times > 0)
-    edged = sorted((series for series in found if "le" in series.labels), key=lambda one: float(one.labels["le"]))
-    for below, series in itertools.pairwise(edged):
-        counted = dict(below.points)
-        edge = float(series.labels["le"])
-        for when, value in series.points:
-            if value - counted.get(when, 0.0) > 0 and math.isfinite(edge):
-                yield when, Bucket(float(below.labels["le"]), edge, value - counted.get(when, 0.0))
 
 
 # ---- tables
@@ -262,6 +272,8 @@ def _table(panel: Panel, box: Box, url: str, span: Span) -> str:
     sources = next(one for one in panel.transformations if one["id"] == "organize")["options"]["renameByName"]
     units = {one["matcher"]["options"]: {p["id"]: p["value"] for p in one["properties"]} for one in panel.overrides}
     rows = _joined(panel.queries, url, span)
+    if not rows:
+        return _nothing(panel, box)
     key, is_descending = panel.options["sortBy"][0]["displayName"], panel.options["sortBy"][0]["desc"]
     source = next(source for source, title in sources.items() if title == key)
     rows.sort(key=lambda row: _sortable(row.get(source, "")), reverse=is_descending)
@@ -328,10 +340,12 @@ def _value(value: float, unit: str) -> str:
         return f"{value * 100:.3g} %"
     if unit == "currencyUSD":
         return f"${value:.2f}"
+    if unit.startswith("suffix:"):
+        return f"{value:.3g} {unit.removeprefix('suffix:')}"
     if unit == "s":
         factor, name = next(((f, n) for f, n in _SMALL_SECONDS if abs(value) >= f), (1.0, "s"))
         return f"{value / factor:.3g} {name}"
-    suffix = {"bytes": "B", "Bps": "B/s", "ops": "/s", "cps": "/s"}.get(unit, "")
+    suffix = {"bytes": "B", "Bps": "B/s", "ops": "/s", "cps": "/s", "pps": "/s"}.get(unit, "")
     factor, name = next(((f, n) for f, n in _FACTORS if abs(value) >= f), (1.0, ""))
     return f"{value / factor:.3g} {name}{suffix}".strip()
 

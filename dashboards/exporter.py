@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, counted, exporter_series, or_none
-from dashboards.panels import Column, Query, graph, stat, table
+from dashboards.boards import WORKLOAD, Board, Row, counted, exporter_series, or_none, up
+from dashboards.fleet import MISSING, MISSING_EXPORTERS
+from dashboards.panels import CPUS, Column, Query, graph, stat, table
 
 
 def _own(name: str, *matchers: str) -> str:
@@ -11,35 +12,68 @@ def _own(name: str, *matchers: str) -> str:
 
 
 _PER = "{{instance}}"
+_OF_STATES, _OF_THE_SUM = 'figure!="balance"', 'figure="balance"'
+ERROR_OF_STATES, ERROR_OF_THE_SUM, FULL = 0.01, 0.05, 0.9
+"""From which alerts fire. Source: alerts/exporter.rules.yaml; tests/contract/test_board_limits.py compares them."""
+OVERHEAD_LIMIT = 0.01
+"""The default of probes.overhead-limit in exporter/config/probes.py, for one process; the same test compares them."""
+_OVERHEAD = (
+    f"clamp_max(sum by ({WORKLOAD}) ({_own('overhead_ratio')})"
+    f" / count by ({WORKLOAD}) ({exporter_series('gpustall_workload_info')}), 1)"
+)
+"""Mean of the processes with the labels of one rank."""
 
 _NUMBERS = (
-    stat("Up", "Exporters that answered the last scrape.", f"sum({exporter_series('up')})"),
-    stat("Processes", "Live traced processes.", f"sum({_own('tracked_processes')})"),
+    stat("Up", "Exporters that answered the last scrape.", f"sum({up()})", width=3, is_instant=True),
+    stat(
+        "Down",
+        "Exporters that did not answer the last scrape, or are no longer targets.",
+        f"{MISSING} or 0 * count({up()})",
+        width=3,
+        is_instant=True,
+        thresholds=((None, "green"), (1, "red")),
+    ),
+    stat("Processes", "Live traced processes.", f"sum({_own('tracked_processes')})", width=3),
     stat(
         "Dropped records",
         "Records that kernel programs dropped in the time range.",
         f"""sum({counted(_own("losses_total", 'reason!="recursion"'))})""",
+        width=3,
         decimals=0,
         thresholds=((None, "green"), (1, "red")),
     ),
     stat(
         "Accounting error",
-        "Largest error of accounted thread time compared with the kernel's own sums.",
-        f"max({_own('accounting_error_ratio')})",
+        "Largest error of the accounted thread time in one state, compared with the kernel's own sums.",
+        f"max({_own('accounting_error_ratio', _OF_STATES)})",
         "percentunit",
+        width=3,
         decimals=2,
-        thresholds=((None, "green"), (0.01, "red")),
+        thresholds=((None, "green"), (ERROR_OF_STATES, "red")),
     ),
     stat(
-        "Overhead",
-        "CPU time of the probes in traced processes, as a number of CPUs.",
-        f"sum({_own('overhead_ratio')})",
-        decimals=3,
+        "Balance error",
+        "Largest error of the accounted thread time over all states.",
+        f"max({_own('accounting_error_ratio', _OF_THE_SUM)})",
+        "percentunit",
+        width=3,
+        decimals=2,
+        thresholds=((None, "green"), (ERROR_OF_THE_SUM, "red")),
+    ),
+    stat(
+        "Largest overhead",
+        "CPU time of the probes in one traced process, as a share of a CPU. Red from the default of --probes.overhead-limit on.",
+        f"max({_OVERHEAD})",
+        "percentunit",
+        width=3,
+        decimals=2,
+        thresholds=((None, "green"), (OVERHEAD_LIMIT, "red")),
     ),
     stat(
         "Sampled processes",
         "Processes of which 1 in 64 kernel launches is timed.",
         f"sum({_own('sampled_processes')})",
+        width=3,
         thresholds=((None, "green"), (1, "yellow")),
     ),
 )
@@ -52,6 +86,8 @@ _ACCURACY = (
             f"sum by (program, reason) {counted(_own('losses_total'), '$__rate_interval')}",
             "{{program}}: {{reason}}",
         ),
+        unit="suffix:records",
+        no_value="no record was dropped",
     ),
     graph(
         "Kernel maps in use",
@@ -59,10 +95,12 @@ _ACCURACY = (
         Query(f"max by (map) ({_own('map_entries')} / {_own('map_capacity')})", "{{map}}"),
         unit="percentunit",
         max_value=1,
+        limit=FULL,
     ),
     graph(
         "Accounting error, by figure",
-        "For waits for a CPU, and for all states together.",
+        "For single states such as waits for a CPU, where an alert fires beyond 1 %, and for all states together (balance),"
+        " beyond 5 %.",
         Query(f"max by (instance, figure) ({_own('accounting_error_ratio')})", "{{figure}} of {{instance}}"),
         unit="percentunit",
     ),
@@ -113,10 +151,11 @@ _ACCURACY = (
 _COST = (
     graph(
         "CPU",
-        "CPU time of the exporter's process, in cores; ticks are its loop.",
+        "CPU time of the exporter's process; ticks are its loop. Probes run in the traced processes.",
         Query(f"rate({exporter_series('process_cpu_seconds_total')}[$__rate_interval])", f"{_PER}: all"),
         Query(f"rate({_own('tick_time_seconds_total')}[$__rate_interval])", f"{_PER}: ticks"),
-        unit="short",
+        Query(f"sum by (instance) ({_own('overhead_ratio')})", f"{_PER}: probes in all processes"),
+        unit=CPUS,
     ),
     graph(
         "Memory",
@@ -138,17 +177,24 @@ _COST = (
         Query(_own("series"), _PER),
     ),
     graph(
-        "Overhead of the probes",
-        "CPU time of the probes in traced processes, as a number of CPUs.",
-        Query(f"sum by (node) ({_own('overhead_ratio')})", "{{node}}"),
+        "Overhead of the probes, largest of a process",
+        "CPU time of the probes in one traced process, as a share of a CPU. Beyond --probes.overhead-limit, 1 % by default, its"
+        " launches are sampled.",
+        Query(f"max by (node) ({_OVERHEAD})", "{{node}}"),
+        unit="percentunit",
+        limit=OVERHEAD_LIMIT,
+        no_value="no process is traced",
     ),
     graph(
         "History",
         "Size on disk.",
         Query(_own("history_bytes"), _PER),
         unit="bytes",
+        no_value="no history is stored",
     ),
 )
+
+_NO_PUSHES = "nothing is pushed"
 
 _PUSHED = (
     graph(
@@ -159,6 +205,7 @@ _PUSHED = (
             "{{receiver}}: {{outcome}}",
         ),
         unit="cps",
+        no_value=_NO_PUSHES,
     ),
     graph(
         "Points",
@@ -169,6 +216,7 @@ _PUSHED = (
             "{{receiver}}: rejected",
         ),
         unit="cps",
+        no_value=_NO_PUSHES,
     ),
 )
 
@@ -196,6 +244,7 @@ BOARD = Board(
     "Are the exporters healthy and accurate, and what do they cost?",
     (
         Row("Now", _NUMBERS),
+        Row("Down", (MISSING_EXPORTERS,)),
         Row("Accuracy", _ACCURACY),
         Row("Cost", _COST),
         Row("OTLP pushes", _PUSHED),

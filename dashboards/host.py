@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from dashboards.boards import Board, Row, container_series, counted, node_series, or_none, workload_series
-from dashboards.panels import Query, bars, graph
+from dashboards.boards import (
+    WITH_QUANTILES,
+    Board,
+    Row,
+    container_series,
+    counted,
+    mean_of,
+    node_series,
+    or_none,
+    quantile_of,
+    workload_series,
+)
+from dashboards.panels import CPUS, GPUS, TASKS, THREADS, Panel, Query, bars, graph
 
 _WAITED = workload_series("gpustall_block_wait_seconds_total")
 _PROCESSES = workload_series("gpustall_workload_info")
@@ -13,12 +24,19 @@ _BYTES = node_series("gpustall_block_bytes_total")
 _EXITS = workload_series("gpustall_process_exits_total", 'outcome!="ok"')
 
 
-def disk_quantile(quantile: float, metric: str) -> str:
-    """Quantile by device and direction, from a classic or a native histogram."""
-    classic, native = node_series(f"{metric}_bucket"), node_series(metric)
-    return (
-        f"histogram_quantile({quantile}, sum by (le, device, direction) (rate({classic}[$__rate_interval])))"
-        f" or histogram_quantile({quantile}, sum by (device, direction) (rate({native}[$__rate_interval])))"
+_OF_DISK = "{{node}} {{device}} {{direction}}"
+
+
+def _disk_time(title: str, description: str, metric: str) -> Panel:
+    """Mean and quantile of each disk: over all nodes, those of one slow disk would not be seen."""
+    by = ("node", "device", "direction")
+    return graph(
+        title,
+        description + WITH_QUANTILES,
+        Query(mean_of(node_series, metric, *by), f"{_OF_DISK}: mean"),
+        Query(quantile_of(0.99, node_series, metric, *by), f"{_OF_DISK}: 99th percentile"),
+        unit="s",
+        no_value="no disk requests",
     )
 
 
@@ -46,11 +64,12 @@ _CPUS = (
             ),
             "{{series}}",
         ),
+        unit=GPUS,
         is_stacked=True,
     ),
     bars(
         "Culprits on CPUs",
-        "Programs that held the CPUs that these threads waited for, by lost GPU time in the time range.",
+        "Programs that held the CPUs that these threads waited for, by the GPUs that they cost on average over the time range.",
         Query(
             or_none(
                 "sort_desc(sum by (culprit)"
@@ -60,7 +79,7 @@ _CPUS = (
             ),
             "{{culprit}}",
         ),
-        "short",
+        GPUS,
     ),
     graph(
         "CPU time taken by the hypervisor and interrupts",
@@ -74,6 +93,7 @@ _CPUS = (
             f" + sum by (node) (rate({node_series('gpustall_cpu_softirq_seconds_total')}[$__rate_interval]))",
             "{{node}}: interrupts",
         ),
+        unit=CPUS,
         no_value=_NOT_MEASURED,
     ),
     graph(
@@ -86,6 +106,7 @@ _CPUS = (
             ),
             _OF_CONTAINER,
         ),
+        unit=CPUS,
         no_value=_NOT_MEASURED,
     ),
 )
@@ -118,7 +139,7 @@ _MEMORY_OF_HOST = (
     ),
     graph(
         "Direct reclaim",
-        "Seconds per second that tasks of a container spend in direct reclaim, traced or not.",
+        "Tasks of a container that are in direct reclaim at a time, traced or not.",
         Query(
             or_none(
                 _by_container(
@@ -131,7 +152,7 @@ _MEMORY_OF_HOST = (
             ),
             "{{series}}",
         ),
-        unit="s",
+        unit=TASKS,
         no_value=_NOT_MEASURED,
     ),
     graph(
@@ -183,6 +204,7 @@ _NETWORK = (
             )
         ),
         unit="pps",
+        limit=10,
     ),
     graph(
         "TCP retransmits, by container",
@@ -206,29 +228,31 @@ _NETWORK = (
 _DISKS = (
     graph(
         "Waits for disks",
-        "Time that threads of the jobs, workers included, slept until a disk request completed, in seconds per second.",
-        Query(or_none(f"sum by (device) (rate({_WAITED}[$__rate_interval]))", _PROCESSES, "device"), "{{device}}"),
+        "Threads of the jobs, workers included, that sleep at a time until a disk request completes.",
+        Query(
+            or_none(f"sum by (node, device) (rate({_WAITED}[$__rate_interval]))", _PROCESSES, *("node", "device")),
+            "{{series}}",
+        ),
+        unit=THREADS,
         is_stacked=True,
     ),
     bars(
         "Culprits of disk waits",
-        "Programs that used the disks for which jobs waited, by lost GPU time.",
+        "Programs that used the disks for which jobs waited, by the GPUs that they cost on average over the time range.",
         Query(
             or_none(f"sort_desc(sum by (culprit) (rate({_CULPRITS}[$__range])))", _PROCESSES, "culprit"), "{{culprit}}"
         ),
-        "short",
+        GPUS,
     ),
-    graph(
-        "Device time, 99th percentile",
+    _disk_time(
+        "Device time",
         "From when a request was given to the device until it completed, for all processes of the machine.",
-        Query(disk_quantile(0.99, "gpustall_block_device_duration_seconds"), "{{device}} {{direction}}"),
-        unit="s",
+        "gpustall_block_device_duration_seconds",
     ),
-    graph(
-        "Queue time, 99th percentile",
+    _disk_time(
+        "Queue time",
         "From when the kernel made a request until it was given to the device.",
-        Query(disk_quantile(0.99, "gpustall_block_queue_duration_seconds"), "{{device}} {{direction}}"),
-        unit="s",
+        "gpustall_block_queue_duration_seconds",
     ),
     graph(
         "Bytes, by container",
@@ -244,8 +268,8 @@ _DISKS = (
         "Disk errors",
         "Requests per second that completed with an error.",
         Query(
-            f"sum by (device, direction) (rate({node_series('gpustall_block_errors_total')}[$__rate_interval]))",
-            "{{device}} {{direction}}",
+            f"sum by (node, device, direction) (rate({node_series('gpustall_block_errors_total')}[$__rate_interval]))",
+            _OF_DISK,
         ),
         unit="ops",
     ),
@@ -294,14 +318,18 @@ _XIDS = node_series("gpustall_device_xid_errors_total")
 _ECC = node_series("gpustall_device_ecc_errors_total")
 _DEVICES = node_series("gpustall_device_up")
 
+_NO_GPUS = "no GPU that the driver answers for"
+
 _GPUS = (
     graph(
         "Throttled clocks, by reason",
-        "Seconds per second, summed over GPUs, sampled. `power` is normal for a busy GPU; heat, brake and slowdown are not.",
+        "GPUs that are throttled at a time, sampled. `power` is normal for a busy GPU; heat, brake and slowdown are not.",
         Query(
             or_none(f"sum by (reason) (rate({_THROTTLED}[$__rate_interval]))", _DEVICES, "reason"),
             "{{reason}}",
         ),
+        unit=GPUS,
+        no_value=_NO_GPUS,
     ),
     graph(
         "SM clock",
@@ -312,6 +340,7 @@ _GPUS = (
         ),
         unit="percentunit",
         max_value=1,
+        no_value=_NO_GPUS,
     ),
     graph(
         "Power and temperature",
@@ -322,6 +351,7 @@ _GPUS = (
             "temperature {{node}} {{gpu}}",
         ),
         unit="percentunit",
+        no_value=_NO_GPUS,
     ),
     graph(
         "GPU memory, by owner",
@@ -330,6 +360,7 @@ _GPUS = (
         Query(f"sum({_UNTRACED})", "others"),
         Query(f"sum by (state) ({_MEMORY})", "{{state}}"),
         unit="bytes",
+        no_value=_NO_GPUS,
         is_stacked=True,
     ),
     graph(
@@ -343,6 +374,7 @@ _GPUS = (
             for link, metric in _GPU_LINK_BYTES.items()
         ),
         unit="Bps",
+        no_value=_NO_GPUS,
     ),
     graph(
         "XID and ECC errors",
@@ -355,6 +387,7 @@ _GPUS = (
             or_none(f"sum by (node, gpu, kind) (increase({_ECC}[$__range])) > 0", _DEVICES, "kind", "node", "gpu"),
             "ECC: {{series}}",
         ),
+        no_value=_NO_GPUS,
     ),
 )
 

@@ -11,9 +11,13 @@ from typing import Any
 
 Json = dict[str, Any]
 
+NO_DATA = "no data in this time range"
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
 """Columns of Grafana's grid."""
+
+GPUS, CPUS, THREADS, TASKS = (f"suffix:{one}" for one in ("GPUs", "CPUs", "threads", "tasks"))
+"""Units of Grafana that print the word after the number."""
 
 SEVERITIES = ("none", "low", "medium", "high", "critical")
 SEVERITY_COLOURS = ("transparent", "green", "yellow", "orange", "red")
@@ -103,8 +107,14 @@ def stat(
     decimals: int | None = None,
     thresholds: Sequence[tuple[float | None, str]] = ((None, "text"),),
     is_severity: bool = False,
+    is_instant: bool = False,
+    no_value: str = "none",
 ) -> Panel:
-    """One number, with its history in the background. thresholds: colours from a value on. is_severity: shown as a word."""
+    """One number, with its history in the background.
+
+    thresholds: colours from a value on. is_severity: shown as a word. is_instant: without the history, for queries that read all
+    of the time range at each point. no_value: shown instead of no data.
+    """
     options = {
         "reduceOptions": _reduced(),
         "colorMode": "value",
@@ -116,12 +126,14 @@ def stat(
         "textMode": "auto",
         "wideLayout": True,
     }
-    defaults: Json = {"thresholds": _steps(*thresholds), "color": {"mode": "thresholds"}, "noValue": "none"}
+    defaults: Json = {"thresholds": _steps(*thresholds), "color": {"mode": "thresholds"}, "noValue": no_value}
     if decimals is not None:
         defaults["decimals"] = decimals
     if is_severity:
         defaults |= _severity()
-    return Panel("stat", title, description, (Query(expr),), unit, width, 4, options, defaults)
+    return Panel(
+        *("stat", title, description, (Query(expr),), unit, width, 4, options, defaults), is_instant=is_instant
+    )
 
 
 def graph(
@@ -133,9 +145,13 @@ def graph(
     width: int = 12,
     height: int = 9,
     max_value: float | None = None,
-    no_value: str = "",
+    limit: float | None = None,
+    no_value: str = NO_DATA,
 ) -> Panel:
-    """Time series. is_stacked: the series are parts of a whole, which is the upper edge. no_value: shown instead of no data."""
+    """Time series. is_stacked: the series are parts of a whole, which is the upper edge.
+
+    limit: from which an alert fires, a dashed line. no_value: shown instead of no data.
+    """
     options = {
         "legend": {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": ["mean", "max"]},
         "tooltip": {"mode": "multi", "sort": "desc"},
@@ -150,10 +166,12 @@ def graph(
         "stacking": {"mode": "normal" if is_stacked else "none", "group": "A"},
     }
     defaults: Json = {"custom": custom, "min": 0, "color": {"mode": "palette-classic-by-name"}}
+    defaults["noValue"] = no_value
     if max_value is not None:
         defaults["max"] = max_value
-    if no_value:
-        defaults["noValue"] = no_value
+    if limit is not None:
+        custom["thresholdsStyle"] = {"mode": "dashed"}
+        defaults["thresholds"] = _steps((None, "transparent"), (limit, "red"))
     return Panel("timeseries", title, description, queries, unit, width, height, options, defaults)
 
 
@@ -183,6 +201,7 @@ def table(
     sort: tuple[str, bool],
     width: int = 24,
     height: int = 9,
+    no_value: str = NO_DATA,
 ) -> Panel:
     """A row for each combination of labels, joined over the queries. sort: a column's title, and whether it is descending."""
     options = {
@@ -209,7 +228,8 @@ def table(
             },
         }
     )
-    defaults = {"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True}}
+    custom = {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True}
+    defaults = {"custom": custom, "noValue": no_value}
     return Panel(
         *("table", title, description, tuple(queries), "none", width, height, options, defaults),
         overrides=tuple(
@@ -236,8 +256,8 @@ def _override(column: Column) -> Json:
     return {"matcher": {"id": "byName", "options": column.title}, "properties": properties}
 
 
-def heatmap(title: str, description: str, expr: str, *, is_native: bool, unit: str = "s", width: int = 12) -> Panel:
-    """Durations over time. is_native: from a native histogram; else from one with the label `le`."""
+def heatmap(title: str, description: str, expr: str, *, unit: str = "s", width: int = 12, no_value: str) -> Panel:
+    """Durations over time, from a native histogram: the edges of a classic one are too far apart to show a change."""
     options = {
         "calculate": False,
         "cellGap": 1,
@@ -259,14 +279,22 @@ def heatmap(title: str, description: str, expr: str, *, is_native: bool, unit: s
         "tooltip": {"mode": "single", "showColorScale": False, "yHistogram": True},
         "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
     }
-    legend = "" if is_native else "{{le}}"
     return Panel(
-        *("heatmap", title, description, (Query(expr, legend),), unit, width, 9, options),
+        *("heatmap", title, description, (Query(expr),), unit, width, 9, options, {"noValue": no_value}),
         form="heatmap",
     )
 
 
-def bars(title: str, description: str, query: Query, unit: str, *, width: int = 12, height: int = 9) -> Panel:
+def bars(
+    title: str,
+    description: str,
+    query: Query,
+    unit: str,
+    *,
+    width: int = 12,
+    height: int = 9,
+    no_value: str = NO_DATA,
+) -> Panel:
     """The present values side by side, largest first as the query sorts them."""
     options = {
         "displayMode": "gradient",
@@ -281,7 +309,7 @@ def bars(title: str, description: str, query: Query, unit: str, *, width: int = 
         "minVizWidth": 8,
         "maxVizHeight": 300,
     }
-    defaults = {"color": {"mode": "continuous-GrYlRd"}, "min": 0}
+    defaults = {"color": {"mode": "continuous-GrYlRd"}, "min": 0, "noValue": no_value}
     return Panel(
         *("bargauge", title, description, (query,), unit, width, height, options, defaults),
         is_instant=True,
@@ -303,5 +331,6 @@ def severities(title: str, description: str, query: Query, *, width: int = 24, h
         "color": {"mode": "thresholds"},
         "thresholds": _steps((None, "transparent"), (1, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
         **_severity(),
+        "noValue": "no chain was open",
     }
     return Panel("state-timeline", title, description, (query,), "none", width, height, options, defaults)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dashboards.boards import (
+    NEEDS_NATIVE,
     ON_NODE,
+    WITH_QUANTILES,
     WORKLOAD,
     Board,
     Row,
     link_to_workload,
     lost_share,
+    mean_of,
     named,
     processes,
+    quantile_of,
     workload_series,
 )
 from dashboards.panels import Column, Query, bars, graph, heatmap, stat, table
-from dashboards.workload import quantile_of
+from dashboards.workload import STEP
 
+_CALL = "gpustall_nccl_operation_duration_seconds"
 _WAIT = "gpustall_nccl_wait_seconds"
 _COMMUNICATORS = workload_series("gpustall_nccl_communicator_info")
 
@@ -44,6 +49,17 @@ def _lag(span: str) -> str:
     return f"{lag} / ({enqueued} > 0)"
 
 
+_LAG_LATE, _LAG_STRAGGLING = 0.05, 0.1
+"""Shares of a step. GpuStallStragglingRank fires where the others wait for a tenth of the time."""
+_NO_COLLECTIVES = "no collectives"
+_NO_STEPS = "no steps found"
+
+
+def _lag_of_a_step() -> str:
+    """A rank's mean lag as a share of its mean step."""
+    return f"clamp_max({_lag('$__rate_interval')} / ({mean_of(workload_series, STEP, WORKLOAD)}), 1)"
+
+
 _NUMBERS = (
     stat("Ranks", "Ranks with a communicator.", f"count(count by ({WORKLOAD}) ({_COMMUNICATORS}))"),
     stat(
@@ -61,12 +77,14 @@ _NUMBERS = (
     ),
     stat(
         "Largest lag",
-        "Mean time by which the last rank enters a collective after the first one of its node.",
-        f"max({_lag('$__rate_interval')})",
-        "s",
+        "Mean time by which the last rank enters a collective after the first one of its node, as a share of its step. The table"
+        " has it in seconds.",
+        f"max({_lag_of_a_step()})",
+        "percentunit",
         decimals=1,
         width=8,
-        thresholds=((None, "green"), (0.001, "yellow"), (0.01, "red")),
+        thresholds=((None, "green"), (_LAG_LATE, "yellow"), (_LAG_STRAGGLING, "red")),
+        no_value=_NO_STEPS,
     ),
 )
 
@@ -80,7 +98,7 @@ _RANKS = (
             Query(_waits()),
             Query(_lag("$__rate_interval")),
             Query(lost_share(WORKLOAD)),
-            Query(quantile_of(0.5, "gpustall_step_duration_seconds", WORKLOAD)),
+            Query(mean_of(workload_series, STEP, WORKLOAD)),
         ],
         [
             Column("rank", "Rank", is_number=True, link=_OF_RANK, link_title="Board Workload"),
@@ -90,11 +108,12 @@ _RANKS = (
             Column("Value #A", "Waiting", "percentunit"),
             Column("Value #B", "Lag", "s"),
             Column("Value #C", "Lost time", "percentunit"),
-            Column("Value #D", "Step, median", "s"),
+            Column("Value #D", "Step, mean", "s"),
         ],
         sort=("Rank", False),
         width=16,
         height=10,
+        no_value="no ranks",
     ),
     bars(
         "Lag, by rank",
@@ -103,6 +122,7 @@ _RANKS = (
         "s",
         width=8,
         height=10,
+        no_value=_NO_COLLECTIVES,
     ),
 )
 
@@ -112,6 +132,7 @@ _OVER_TIME = (
         "Share of time. The rank whose line is lowest while the others are high is the one that they wait for.",
         Query(named(_waits()), ON_NODE),
         unit="percentunit",
+        no_value=_NO_COLLECTIVES,
     ),
     graph(
         "Waits less than the median of its communicator",
@@ -119,6 +140,8 @@ _OVER_TIME = (
         " GpuStallStragglingRank fires for outliers.",
         Query(named(f"clamp_min({workload_series('rank:gpustall_nccl_wait:shortfall')}, 0)"), ON_NODE),
         unit="percentunit",
+        limit=_LAG_STRAGGLING,
+        no_value="needs the alert rules, and a communicator of four ranks",
     ),
     graph(
         "Lost time, by rank",
@@ -136,6 +159,7 @@ _OVER_TIME = (
             ),
             ON_NODE,
         ),
+        no_value=_NO_COLLECTIVES,
     ),
     graph(
         "Bytes in collectives",
@@ -145,40 +169,39 @@ _OVER_TIME = (
             "{{operation}}",
         ),
         unit="Bps",
+        no_value=_NO_COLLECTIVES,
     ),
     graph(
-        "NCCL calls, 99th percentile",
-        "Host time to enqueue, not the time on the GPU.",
-        Query(quantile_of(0.99, "gpustall_nccl_operation_duration_seconds", "operation"), "{{operation}}"),
+        "Duration of NCCL calls",
+        f"Host time to enqueue, not the time on the GPU.{WITH_QUANTILES}",
+        Query(mean_of(workload_series, _CALL, "operation"), "{{operation}}: mean"),
+        Query(quantile_of(0.99, workload_series, _CALL, "operation"), "{{operation}}: 99th percentile"),
         unit="s",
+        no_value=_NO_COLLECTIVES,
+    ),
+    graph(
+        "Step duration, by rank",
+        "Mean duration of the steps of each rank.",
+        Query(named(mean_of(workload_series, STEP, WORKLOAD)), ON_NODE),
+        unit="s",
+        no_value=_NO_STEPS,
+    ),
+    graph(
+        "Duration of waits, by rank",
+        "Mean duration of synchronising calls behind a collective.",
+        Query(named(mean_of(workload_series, _WAIT, WORKLOAD)), ON_NODE),
+        unit="s",
+        no_value=_NO_COLLECTIVES,
     ),
 )
 
-_HOW_LONG = "Duration of synchronising calls behind a collective."
-_STEPS = "Duration of steps."
-
-
-def _heatmaps(*, is_native: bool) -> Row:
-    suffix, by = ("", "") if is_native else ("_bucket", " by (le)")
-    return Row(
-        "Native histograms" if is_native else "Classic histograms",
-        (
-            heatmap(
-                "Waits for collectives",
-                _HOW_LONG,
-                f"sum{by} (rate({workload_series(_WAIT + suffix)}[$__rate_interval]))",
-                is_native=is_native,
-            ),
-            heatmap(
-                "Steps",
-                _STEPS,
-                f"sum{by} (rate({workload_series('gpustall_step_duration_seconds' + suffix)}[$__rate_interval]))",
-                is_native=is_native,
-            ),
-        ),
-        is_collapsed=not is_native,
+_HEATMAPS = tuple(
+    heatmap(title, description, f"sum (rate({workload_series(metric)}[$__rate_interval]))", no_value=NEEDS_NATIVE)
+    for title, description, metric in (
+        ("Distribution of waits", "Duration of synchronising calls behind a collective.", _WAIT),
+        ("Distribution of steps", "Duration of steps.", STEP),
     )
-
+)
 
 BOARD = Board(
     "gpustall-ranks",
@@ -188,7 +211,6 @@ BOARD = Board(
         Row("Now", _NUMBERS),
         Row("Ranks", _RANKS),
         Row("Over time", _OVER_TIME),
-        _heatmaps(is_native=True),
-        _heatmaps(is_native=False),
+        Row("Native histograms", _HEATMAPS),
     ),
 )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dashboards.boards import (
+    NEEDS_NATIVE,
     ON_NODE,
+    WITH_QUANTILES,
     WORKLOAD,
     Board,
     Row,
     counted,
     lost_share,
+    mean_of,
     named,
     or_zero,
     processes,
+    quantile_of,
     workload_series,
 )
-from dashboards.panels import Query, bars, graph, stat
+from dashboards.budget import BURN_RATE, LOST_IN_A_MONTH, LOST_THRESHOLDS
+from dashboards.panels import GPUS, THREADS, Query, bars, graph, stat
 
 FEEDING = 'operation!~"other_gap|worker|idle|abandoned"'
 """Matcher for thread time of step threads, in their calls and between them."""
@@ -28,37 +33,44 @@ _ERRORS = workload_series("gpustall_cuda_operation_errors_total", _RUNTIME)
 GPU_WAIT = 'state="gpu_wait"'
 
 
-def step_quantile(quantile: float) -> str:
-    """Quantile of the duration of steps."""
-    return quantile_of(quantile, "gpustall_step_duration_seconds")
-
-
-def quantile_of(quantile: float, metric: str, *by: str, matchers: tuple[str, ...] = ()) -> str:
-    """Quantile from a classic histogram, or from a native one if there are no buckets with `le`."""
-    classic, native = workload_series(f"{metric}_bucket", *matchers), workload_series(metric, *matchers)
-    grouped = f" by ({', '.join(by)})" if by else ""
-    return (
-        f"histogram_quantile({quantile}, sum by ({', '.join(('le', *by))}) (rate({classic}[$__rate_interval])))"
-        f" or histogram_quantile({quantile}, sum{grouped} (rate({native}[$__rate_interval])))"
-    )
+STEP = "gpustall_step_duration_seconds"
+_NO_STEPS = "no steps found"
 
 
 _NUMBERS = (
-    stat("Ranks", "Processes selected by the variables.", f"count({_PROCESSES})"),
+    stat("Ranks", "Processes selected by the variables.", f"count({_PROCESSES})", width=3),
     stat(
         "GPU time lost",
-        "Share of time in which the GPU waited for the host.",
+        "Share of time in which the GPU waited for the host. Colours from the budget of 5 % on, and from what pages within six"
+        " hours and one hour.",
         lost_share(),
         "percentunit",
+        width=3,
         decimals=1,
-        thresholds=((None, "green"), (0.05, "yellow"), (0.25, "orange"), (0.5, "red")),
+        thresholds=LOST_THRESHOLDS,
     ),
-    stat("Step, median", "From one training step to the next.", step_quantile(0.5), "s", decimals=2),
-    stat("Step, 99th percentile", "1 % of the steps take longer.", step_quantile(0.99), "s", decimals=2),
+    BURN_RATE,
+    LOST_IN_A_MONTH,
+    stat(
+        *("Step, mean", "From one training step to the next.", mean_of(workload_series, STEP), "s"),
+        width=3,
+        decimals=2,
+        no_value=_NO_STEPS,
+    ),
+    stat(
+        "Step, p99",
+        "The 99th percentile: 1 % of the steps take longer.",
+        quantile_of(0.99, workload_series, STEP),
+        "s",
+        width=3,
+        decimals=2,
+        no_value=NEEDS_NATIVE,
+    ),
     stat(
         "Worst open chain",
         "Low, medium, high or critical: from 5, 10, 25 and 50 % of a rank's time.",
         or_zero(f"max({workload_series('gpustall_chain_severity')})", _PROCESSES),
+        width=3,
         thresholds=((None, "green"), (2, "yellow"), (3, "orange"), (4, "red")),
         is_severity=True,
     ),
@@ -67,6 +79,7 @@ _NUMBERS = (
         "Allocated and not yet freed, of observed allocations.",
         f"sum({workload_series('gpustall_cuda_memory_live_bytes')})",
         "bytes",
+        width=3,
     ),
 )
 
@@ -76,6 +89,7 @@ _TIME_ROW = (
         "Time of the threads that feed the GPU, by state; the sum is the number of these threads. In gpu_wait a thread waits"
         " for the GPU; everything else is the host.",
         Query(f"sum by (state) (rate({_TIME}[$__rate_interval]))", "{{state}}"),
+        unit=THREADS,
         is_stacked=True,
         height=11,
     ),
@@ -83,6 +97,7 @@ _TIME_ROW = (
         "GPU time lost, by cause",
         "As a number of GPUs.",
         Query(f"sum by (cause) (rate({_LOST}[$__rate_interval]))", "{{cause}}"),
+        unit=GPUS,
         is_stacked=True,
         height=11,
     ),
@@ -90,23 +105,27 @@ _TIME_ROW = (
         "Thread time, by call",
         "Time of the same threads by the call they were in; gap is the time between two calls.",
         Query(f"sum by (operation) (rate({_TIME}[$__rate_interval]))", "{{operation}}"),
+        unit=THREADS,
         is_stacked=True,
     ),
     bars(
         "Culprits",
-        "Programs that held the CPU, by lost GPU time in the time range.",
+        "Programs that held the CPU, by the GPUs that they cost on average over the time range.",
         Query(f"sort_desc(sum by (cause, culprit) (rate({_CULPRIT}[$__range])) > 0)", "{{cause}}: {{culprit}}"),
-        "short",
+        GPUS,
+        no_value="no program held the CPU",
     ),
 )
 
 _STEPS = (
     graph(
         "Step duration",
-        "Quantiles over the selected ranks.",
-        Query(step_quantile(0.5), "median"),
-        Query(step_quantile(0.99), "99th percentile"),
+        f"Over the selected ranks.{WITH_QUANTILES}",
+        Query(mean_of(workload_series, STEP), "mean"),
+        Query(quantile_of(0.5, workload_series, STEP), "median"),
+        Query(quantile_of(0.99, workload_series, STEP), "99th percentile"),
         unit="s",
+        no_value=_NO_STEPS,
     ),
     graph(
         "Wake-up paths",
@@ -116,9 +135,12 @@ _STEPS = (
             f"sum by (blocked_on, state) (rate({workload_series('gpustall_wait_chain_seconds_total')}[$__rate_interval]))",
             "{{blocked_on}}: {{state}}",
         ),
+        unit=THREADS,
         is_stacked=True,
     ),
 )
+
+_CALL = "gpustall_cuda_operation_duration_seconds"
 
 _CUDA = (
     graph(
@@ -131,11 +153,12 @@ _CUDA = (
         unit="ops",
     ),
     graph(
-        "CUDA calls, 99th percentile",
-        "Host time from entry to return; for an asynchronous call the time to enqueue.",
+        "Duration of CUDA calls",
+        f"Host time from entry to return; for an asynchronous call the time to enqueue.{WITH_QUANTILES}",
+        Query(mean_of(workload_series, _CALL, "operation", matchers=(_RUNTIME,)), "{{operation}}: mean"),
         Query(
-            quantile_of(0.99, "gpustall_cuda_operation_duration_seconds", "operation", matchers=(_RUNTIME,)),
-            "{{operation}}",
+            quantile_of(0.99, workload_series, _CALL, "operation", matchers=(_RUNTIME,)),
+            "{{operation}}: 99th percentile",
         ),
         unit="s",
     ),
@@ -152,6 +175,7 @@ _CUDA = (
         "CUDA errors",
         "Calls that returned an error, within four scrapes; 2 is out of memory.",
         Query(f"sum by (operation, code) {counted(_ERRORS, '$__rate_interval')}", "{{operation}}: {{code}}"),
+        no_value="no CUDA call returned an error",
     ),
     graph(
         "GPU memory, by rank",
@@ -177,6 +201,8 @@ _STEP_TIME = (
     f" or histogram_sum(sum(rate({workload_series('gpustall_step_duration_seconds')}[$__rate_interval]))))"
 )
 """Seconds of steps per second: the number of ranks that make steps."""
+_NO_COPIES = "no blocking copies"
+_NO_GRAPHS = "no CUDA graphs"
 
 _GPU_WORK = (
     graph(
@@ -198,6 +224,7 @@ _GPU_WORK = (
             "host",
         ),
         unit="percentunit",
+        no_value=_NO_STEPS,
     ),
     graph(
         "Kernel launches, by grid size",
@@ -220,6 +247,7 @@ _GPU_WORK = (
             "{{direction}}, {{memory}}",
         ),
         unit="Bps",
+        no_value=_NO_COPIES,
     ),
     graph(
         "Blocking copies: time",
@@ -230,24 +258,32 @@ _GPU_WORK = (
             f" / scalar({processes()})",
             "{{direction}}, {{memory}}",
         ),
+        unit=THREADS,
+        no_value=_NO_COPIES,
     ),
     graph(
         "CUDA graphs",
-        "Captures, instantiations and launches per second; open captures, and graphs that were never launched.",
+        "Captures, instantiations and launches per second.",
         Query(
             f"sum by (result) (rate({workload_series('gpustall_graph_captures_total')}[$__rate_interval]))",
-            "{{result}} per second",
+            "{{result}}",
         ),
         Query(
             f"sum(rate({workload_series('gpustall_graph_instantiations_total')}[$__rate_interval]))",
-            "instantiated per second",
+            "instantiated",
         ),
-        Query(
-            f"sum(rate({workload_series('gpustall_graph_launches_total')}[$__rate_interval]))", "launched per second"
-        ),
+        Query(f"sum(rate({workload_series('gpustall_graph_launches_total')}[$__rate_interval]))", "launched"),
+        unit="ops",
+        width=6,
+        no_value=_NO_GRAPHS,
+    ),
+    graph(
+        "Open captures and unused graphs",
+        "Stream captures that have not ended, and graphs that were never launched.",
         Query(f"sum({workload_series('gpustall_graph_open_captures')})", "open captures"),
         Query(f"sum({workload_series('gpustall_graph_never_launched')})", "never launched"),
-        unit="short",
+        width=6,
+        no_value=_NO_GRAPHS,
     ),
     graph(
         "Cold start",
@@ -257,6 +293,7 @@ _GPU_WORK = (
             f"{ON_NODE}: {{{{effect}}}}",
         ),
         unit="s",
+        no_value=_NO_STEPS,
     ),
     graph(
         "Managed, pinned and peak memory",
@@ -274,6 +311,8 @@ _GPU_WORK = (
 )
 """Work for the GPU."""
 
+_NO_SOCKETS = "no TCP connections of these ranks"
+
 _SOCKETS = (
     graph(
         "TCP retransmits",
@@ -285,23 +324,32 @@ _SOCKETS = (
             "{{peer}}",
         ),
         unit="percentunit",
+        limit=0.02,
+        no_value=_NO_SOCKETS,
     ),
     graph(
         "Round trip",
         "Longest smoothed round-trip time of the sockets of these ranks.",
         Query(f"max by (peer) ({workload_series('gpustall_network_socket_round_trip_seconds')})", "{{peer}}"),
         unit="s",
+        no_value=_NO_SOCKETS,
     ),
     graph(
-        "Connections and the smallest congestion window",
-        "Connections by peer, and the smallest number of segments that one of them may have in flight.",
-        Query(f"sum by (peer) ({workload_series('gpustall_network_sockets')})", "{{peer}}: connections"),
-        Query(f"min by (peer) ({workload_series('gpustall_network_socket_congestion_window')})", "{{peer}}: window"),
-        unit="short",
-        width=24,
+        "Connections",
+        "TCP connections of these ranks, by peer.",
+        Query(f"sum by (peer) ({workload_series('gpustall_network_sockets')})", "{{peer}}"),
+        no_value=_NO_SOCKETS,
+    ),
+    graph(
+        "Smallest congestion window",
+        "The smallest number of segments that a connection may have in flight, by peer.",
+        Query(f"min by (peer) ({workload_series('gpustall_network_socket_congestion_window')})", "{{peer}}"),
+        unit="suffix:segments",
+        no_value=_NO_SOCKETS,
     ),
 )
 
+_NO_ENGINES = "no serving engines"
 _ITERATIONS = "gpustall_engine_step_duration_seconds"
 _ENGINE = workload_series("gpustall_engine_info")
 _OF_ONE_WORKLOAD = "(instance, node, rank, container, namespace, pod)"
@@ -319,10 +367,12 @@ _ITERATIONS_PER_SECOND = (
 _SERVING = (
     graph(
         "Iterations of engines",
-        "From one output to the next, prefill and decode alike, without idle time.",
-        Query(quantile_of(0.5, _ITERATIONS, "engine"), "{{engine}}: median"),
-        Query(quantile_of(0.99, _ITERATIONS, "engine"), "{{engine}}: 99th percentile"),
+        f"From one output to the next, prefill and decode alike, without idle time.{WITH_QUANTILES}",
+        Query(mean_of(workload_series, _ITERATIONS, "engine"), "{{engine}}: mean"),
+        Query(quantile_of(0.5, workload_series, _ITERATIONS, "engine"), "{{engine}}: median"),
+        Query(quantile_of(0.99, workload_series, _ITERATIONS, "engine"), "{{engine}}: 99th percentile"),
         unit="s",
+        no_value=_NO_ENGINES,
     ),
     graph(
         "Outlier iterations",
@@ -333,6 +383,8 @@ _SERVING = (
             "{{engine}}",
         ),
         unit="percentunit",
+        limit=0.05,
+        no_value=_NO_ENGINES,
     ),
     graph(
         "Idle engines",
@@ -344,6 +396,7 @@ _SERVING = (
             "{{engine}}",
         ),
         unit="percentunit",
+        no_value=_NO_ENGINES,
     ),
     graph(
         "GPU time lost, by engine",
@@ -352,6 +405,8 @@ _SERVING = (
             f"sum by (engine, cause) (rate({_LOST}[$__rate_interval]) * {_ENGINE_OF})",
             "{{engine}}: {{cause}}",
         ),
+        unit=GPUS,
+        no_value=_NO_ENGINES,
         is_stacked=True,
     ),
 )

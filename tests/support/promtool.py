@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +40,21 @@ def evaluated(series: Mapping[str, str], expression: str, expected: Expected) ->
 def empty(series: Mapping[str, str], expressions: Sequence[str], at: str, rules: Sequence[Path] = ()) -> str:
     """What promtool reports: "" if no expression has a value at this time. rules: files that are evaluated before."""
     return _judged(series, [{"expr": one, "eval_time": at, "exp_samples": []} for one in expressions], rules)
+
+
+def reported(series: Mapping[str, str], checks: Iterable[tuple[str, Expected | str]], rules: Sequence[Path]) -> str:
+    """What promtool reports about all of these expressions: "" if each has its value, or none at the time alone."""
+    tests = [
+        {"expr": expression, "eval_time": expected, "exp_samples": []}
+        if isinstance(expected, str)
+        else {
+            "expr": expression,
+            "eval_time": expected.at,
+            "exp_samples": [{"labels": "{}", "value": expected.value}],
+        }
+        for expression, expected in checks
+    ]
+    return _judged(series, tests, rules)
 
 
 def _judged(series: Mapping[str, str], tests: Sequence[Mapping[str, Any]], rules: Sequence[Path] = ()) -> str:
