@@ -69,9 +69,15 @@ OPEN_CHAINS = table(
     "Open chains",
     "Worst first. On that node, `gpu-stall-exporter explain` prints the reasons and what to do; `--confirm=CHAIN` tests the"
     " verdict. The id is a trace id as well: open it in Tempo or Jaeger.",
-    [Query(workload_series("chain:gpustall_chain_severity:max"))],
     [
-        Column("Value", "Severity", is_severity=True),
+        Query(workload_series("chain:gpustall_chain_severity:max")),
+        Query(workload_series("gpustall_chain_lost_ratio")),
+        Query(workload_series("gpustall_chain_worst_lost_ratio")),
+    ],
+    [
+        Column("Value #A", "Severity", is_severity=True),
+        Column("Value #B", "Lost now", "percentunit"),
+        Column("Value #C", "Lost at worst", "percentunit"),
         Column("cause", "Cause", link=f"{RUNBOOK}#causes", link_title="What to do: the runbook"),
         Column("culprit", "Culprit"),
         Column("node", "Node", link=_OF_CHAIN, link_title="Board Workload"),

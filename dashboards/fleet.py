@@ -68,7 +68,7 @@ _NUMBERS = (
     ),
     stat(
         "Exporters down",
-        "Exporters that did not answer the last scrape, or are no longer targets. Chains of their nodes raise no alerts.",
+        "Exporters that did not answer the last scrape, or are no longer targets. Stalls on their nodes will not page.",
         f"{MISSING} or 0 * count({up()})",
         width=3,
         is_instant=True,

@@ -177,6 +177,8 @@ CHAINS: Shown = {
     ("Opened", 0, ""): (0, 30),
     ("Escalated", 0, ""): (0, 30),
     ("Open chains", 0, "chain_id=6f95 culprit=rsync"): (None, 4),
+    ("Open chains", 1, "chain_id=6f95"): (None, 0.6),
+    ("Open chains", 2, "chain_id=6f95"): (None, 0.7),
     ("Severity over time", 0, f"{_RANK_2} cause=cpu_contention"): (None, 4),
     ("Chains opened, by cause", 0, _OPENED): (None, 30),
     ("Chains opened, by rank", 0, _RANK_2): (None, 30),

@@ -135,6 +135,9 @@ def _of_chains() -> Iterator[tuple[str, Labels, str]]:
         yield "chain_severity", rank(number, cause=cause, effect="gap"), level(0, severity)
     known = rank(2, cause="cpu_contention", chain_id="6f95", culprit="rsync")
     yield "chain_info", known, f"_x{BEFORE_MINUTES + 1} 1x{DURING_MINUTES - 1}"
+    of_chain = rank(2, cause="cpu_contention", chain_id="6f95")
+    yield "chain_lost_ratio", of_chain, f"_x{BEFORE_MINUTES + 1} 0.6x{DURING_MINUTES - 1}"
+    yield "chain_worst_lost_ratio", of_chain, f"_x{BEFORE_MINUTES + 1} 0.7x{DURING_MINUTES - 1}"
     opened = rank(2, cause="cpu_contention", effect="gap", severity="high")
     yield "chains_total", opened, one_a_minute()
     yield "chain_escalations_total", opened, one_a_minute()
