@@ -61,6 +61,8 @@ FLEET: Shown = {
     (_BURN, 2, ""): (1, 8.6),
     (_BURN, 3, ""): (1, 8.6),
     ("Open chains (table)", 0, "chain_id=6f95 culprit=rsync"): (None, 4),
+    ("Open chains (table)", 1, "chain_id=6f95"): (None, 0.6),
+    ("Open chains (table)", 2, "chain_id=6f95"): (None, 0.7),
     ("Containers by lost time", 0, _ON_B): (0.02, 0.6),
     ("Containers by lost time", 1, _ON_B): (0.04, 1.2),
     ("Containers by lost time", 2, _ON_B): (2, 2),
