@@ -204,7 +204,7 @@ class Detector:
         peer = readings.slow_peer()
         if peer:
             return verdict.of_peer(of_job, peer)
-        return None if self.episodes else of_job  # beside another fault, what is left unexplained is no evidence
+        return None if self.episodes else of_job  # beside another fault, what is left unexplained is not evidence
 
     def _check_regime(self, span: Span, found: Findings) -> list[Transition]:
         """No fault explains the steps up to now: they may be what is normal from now on. Never a transition."""

@@ -15,7 +15,7 @@ from exporter.chains.remedies import ProcessContext, remedy_of
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.text import untrusted
-from exporter.text.figures import percent
+from exporter.text.figures import factor, percent
 from exporter.text.printable import printable
 from exporter.units import seconds
 
@@ -162,7 +162,7 @@ class ChainEvent:
             lost, worst = self.lost(is_over=self.change is Change.RESOLVED)
             facts.append(f"{lost} of the time is lost to it{worst}")
         if present.slowdown is not None:
-            facts.append(f"steps take {1 + present.slowdown:.1f} times as long")
+            facts.append(f"steps take {factor(1 + present.slowdown)} times as long")
         if present.culprits:
             culprit, part = present.culprits[0]
             facts.append(f"culprit {culprit} ({percent(part)})")

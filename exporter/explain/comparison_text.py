@@ -60,7 +60,7 @@ def _workload(one: WorkloadChange) -> Iterator[str]:
 def _sums(one: WorkloadChange) -> Iterator[str]:
     ratio = one.step_ns.ratio
     if ratio is not None and one.step_ns.is_notable:
-        yield f"steps take {ratio:.1f} times as long, {_durations(one.step_ns)}"
+        yield f"steps take {figures.factor(ratio)} times as long, {_durations(one.step_ns)}"
     elif ratio is not None:
         yield f"steps are as long as before, {figures.duration(one.step_ns.later or 0.0)}"
     yield f"lost {_shares(one.lost_ratio)} of the time"

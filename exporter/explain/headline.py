@@ -72,7 +72,7 @@ def one_line(chain: ChainSummary, process: ProcessSum | None) -> str:
         facts.append(f"culprit {culprit}")
     if chain.state is KnownState.INTERRUPTED:
         facts.append("end not known")
-    elif event.end in _SHORT_ENDS:
+    elif event.end in _SHORT_ENDS and event.cause not in _MOMENTS:
         facts.append(_SHORT_ENDS[event.end])
     return ", ".join(facts)
 
@@ -90,7 +90,8 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
     cause = event.cause.value
     if event.cause in _FAILURES:
         detail = f": {event.detail}" if event.detail and event.cause in _MOMENTS else ""
-        return f"{name} {_FAILURES[event.cause]} ({cause}){detail}"
+        named = "" if event.cause is Cause.CRASH else f" ({cause})"
+        return f"{name} {_FAILURES[event.cause]}{named}{detail}"
     if event.cause is Cause.COLD_START:
         return f"{name} had a cold start and lost {share} of the time until its steps were steady ({cause})"
     if event.cause is Cause.PEER_RANK:
@@ -101,10 +102,10 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
         verb = "wait" if is_open else "waited"
         return f"the other ranks {verb} for {name}, and no host resource explains why ({cause})"
     if event.cause is Cause.CHANGED:
-        return f"{name} has changed for good: {event.detail} ({cause})"
+        return f"{name} has a new normal: {event.detail} ({cause})"
     if event.cause in JOB_CAUSES:
         slowdown = event.present.slowdown
-        times = f" {1 + slowdown:.1f} times" if slowdown is not None else ""
+        times = f" {figures.factor(1 + slowdown)} times" if slowdown is not None else ""
         return f"{name} {'is' if is_open else 'was'}{times} slower {_BECAUSE[event.cause]} ({cause})"
     return f"{name} {'loses' if is_open else 'lost'} {share} of its time to {cause}{worst}"
 

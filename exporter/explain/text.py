@@ -133,7 +133,7 @@ def _new_normal(view: _View) -> str:
     lengths = f"{figures.duration(event.usual_step_ns)} -> {figures.duration(first.step_ns)}"
     more = f" So it is with {_count(len(others), 'more process', 'more processes')}." if others else ""
     return (
-        f"Steps of {process_name(labels.identity, labels.tgid, labels.comm)} take {first.ratio:.1f} times as long as before"
+        f"Steps of {process_name(labels.identity, labels.tgid, labels.comm)} take {figures.factor(first.ratio)} times as long as before"
         f" {view.time(event.began_unix_ns)}: {lengths} ({event.cause.value}); this has become their normal length.{more}"
     )
 
@@ -229,7 +229,7 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
         costs.append(f"{percent(event.lost_share)} of the time lost since the job was first seen")
     elif (slowdown := event.present.slowdown) is not None and event.usual_step_ns:
         costs.append(
-            f"steps {'take' if is_open else 'took'} {1 + slowdown:.1f} times as long:"
+            f"steps {'take' if is_open else 'took'} {figures.factor(1 + slowdown)} times as long:"
             f" {figures.duration(event.usual_step_ns)} -> {figures.duration(event.usual_step_ns * (1 + slowdown))}"
         )
     elif event.usual_step_ns:

@@ -130,7 +130,7 @@ class Network:
         except NotPossibleHere as error:
             if subject not in self._absent:
                 level = logging.WARNING if isinstance(error.__cause__, PermissionError) else logging.DEBUG
-                log.log(level, "cannot read %s: %s; metrics missing", subject, error.one_line())
+                log.log(level, "cannot read %s, metrics missing: %s", subject, error.one_line())
             self._absent.add(subject)
         else:
             self._absent.discard(subject)

@@ -109,7 +109,7 @@ class TestFromTheStart:
             logs = exporter.logs
 
         assert (
-            logs.count("cannot read interfaces: cannot open a netlink socket: Permission denied; metrics missing") == 1
+            logs.count("cannot read interfaces, metrics missing: cannot open a netlink socket: Permission denied") == 1
         )
         assert logs.count("libraries are found only by scanning /proc") == 1
         assert "Traceback" not in logs

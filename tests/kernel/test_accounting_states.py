@@ -37,6 +37,10 @@ WITH_CHILD = frozenset(
 )
 
 
+BEGUN_BEFORE = WITH_CHILD | {"timerfd"}
+"""Ways in which the 10 ms begin before the system call that waits: a thread without a CPU in between waits in it for less."""
+
+
 class TestClasses:
     """Waits of 10 ms, each in one system call, inside a probed call."""
 
@@ -71,7 +75,9 @@ class TestClasses:
         of_child = {ThreadState.CHILD, ThreadState.OTHER} if way in WITH_CHILD else set()
 
         assert states_ns.keys() - UNASKED <= {state} | of_child
-        assert (WAITS - account.healed) * 10 * MS <= states_ns[state] <= account.truth["inside_ns"]
+        without_cpu_ns = sum(states_ns[one] for one in UNASKED) if way in BEGUN_BEFORE else 0
+        assert (WAITS - account.healed) * 10 * MS <= states_ns[state] + without_cpu_ns
+        assert states_ns[state] <= account.truth["inside_ns"]
 
     def test_direct_read_is_io(self, waits: Waits) -> None:
         """O_DIRECT; the thread sleeps for nothing else, or not at all if a virtual disk answers at once."""

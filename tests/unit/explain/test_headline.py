@@ -25,7 +25,7 @@ class TestVerdict:
     @pytest.mark.parametrize(
         ("cause", "words"),
         [
-            (Cause.CRASH, "rank 3 (pod trainer-0) crashed (crash), at 08:00:00 UTC, severity"),
+            (Cause.CRASH, "rank 3 (pod trainer-0) crashed, at 08:00:00 UTC, severity"),
             (Cause.OOM_KILLED, "was killed by the kernel because memory was full (oom_killed)"),
             (Cause.CUDA_OOM, "ran out of GPU memory (cuda_oom)"),
             (Cause.MEMORY_LEAK, "uses more and more GPU memory (memory_leak)"),
@@ -80,7 +80,7 @@ class TestVerdict:
         detail = "steps take 47.1 ms (+12 %) with 130 calls for the last minute, 42.0 ms with 130 calls before"
         event = an_event(cause=Cause.CHANGED, effect=Effect.STEP, detail=detail, culprits=())
 
-        assert f"has changed for good: {detail} (changed)" in verdict(open_chain(event), None, NOW_UNIX_NS, UTC)
+        assert f"has a new normal: {detail} (changed)" in verdict(open_chain(event), None, NOW_UNIX_NS, UTC)
 
 
 class TestOneLine:

@@ -287,7 +287,7 @@ class TestFailure:
         lines = lines_of(an_event(), crash)
 
         assert lines[0] == (
-            "rank 1 (pid 101) crashed (crash): ended by SIGSEGV; the last error was 700 of cudaStreamSynchronize,"
+            "rank 1 (pid 101) crashed: ended by SIGSEGV; the last error was 700 of cudaStreamSynchronize,"
             " 0.2 s before, at 08:00:00 UTC, severity critical."
         )
         assert lines[lines.index("Open chains:") + 1].startswith("  rank 3 (pod trainer-0) loses 46 %")
@@ -303,7 +303,7 @@ class TestFailure:
         """Although nothing is slow."""
         lines = lines_of(resolved(of_rank("1", "2", **self.CRASH), 0, End.JOB_ENDED))
 
-        assert lines[0].startswith("rank 1 (pid 101) crashed (crash)")
+        assert lines[0].startswith("rank 1 (pid 101) crashed")
 
     def test_out_of_memory_takes_no_time(self) -> None:
         out = resolved(of_rank("1", "2", **(self.CRASH | {"cause": Cause.CUDA_OOM, "detail": ""})), 0.0000063)
