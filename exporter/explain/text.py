@@ -132,8 +132,9 @@ def _new_normal(view: _View) -> str:
     labels, event = first.process.labels, first.event
     lengths = f"{figures.duration(event.usual_step_ns)} -> {figures.duration(first.step_ns)}"
     more = f" So it is with {_count(len(others), 'more process', 'more processes')}." if others else ""
+    name = process_name(labels.identity, labels.tgid, labels.comm)
     return (
-        f"Steps of {process_name(labels.identity, labels.tgid, labels.comm)} take {figures.factor(first.ratio)} times as long as before"
+        f"Steps of {name} take {figures.factor(first.ratio)} times as long as before"
         f" {view.time(event.began_unix_ns)}: {lengths} ({event.cause.value}); this has become their normal length.{more}"
     )
 

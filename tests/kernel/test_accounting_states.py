@@ -75,7 +75,7 @@ class TestClasses:
         of_child = {ThreadState.CHILD, ThreadState.OTHER} if way in WITH_CHILD else set()
 
         assert states_ns.keys() - UNASKED <= {state} | of_child
-        without_cpu_ns = sum(states_ns[one] for one in UNASKED) if way in BEGUN_BEFORE else 0
+        without_cpu_ns = sum(states_ns.get(one, 0) for one in UNASKED) if way in BEGUN_BEFORE else 0
         assert (WAITS - account.healed) * 10 * MS <= states_ns[state] + without_cpu_ns
         assert states_ns[state] <= account.truth["inside_ns"]
 
