@@ -16,6 +16,7 @@ from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
+from exporter.pipeline.running_processes import RunningProcesses
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 
@@ -26,7 +27,7 @@ def _boot_ns() -> int:
 class ChainEvents:
     """processes: of /proc, for the numbers in a remedy's commands. sources: of evidence, none where no living process is there.
 
-    boot_ns: CLOCK_BOOTTIME, which start times of processes are of.
+    boot_ns: CLOCK_BOOTTIME, which start times of processes are of. running: None without a node, whose commands are not known.
     """
 
     def __init__(
@@ -35,11 +36,13 @@ class ChainEvents:
         sinks: Sequence[ChainSink],
         sources: Sequence[EvidenceSource] = (),
         boot_ns: Callable[[], int] = _boot_ns,
+        running: RunningProcesses | None = None,
     ) -> None:
         self._processes = processes
         self._sinks = tuple(sinks)
         self._sources = tuple(sources)
         self._boot_ns = boot_ns
+        self._running = running
 
     def transition(self, transition: Transition, process: ChainProcess, now: Moment) -> None:
         """A chain has opened, changed or ended."""
@@ -68,6 +71,8 @@ class ChainEvents:
                 for tgid, since_ns in zip_longest(process.culprit_tgids, process.charged_since_ns, fillvalue=0)
             ),
         )
+        if self._running:
+            context = self._running.add_to(context, transition.chain.cause, process.traced_tgids)
         event = ChainEvent.from_transition(transition, process.identity, context, now, evidence)
         for sink in self._sinks:
             sink.on_chain_event(event)
