@@ -165,9 +165,9 @@ def sleeping(cpus: set[int], group: Path | None = None) -> Iterator[int]:
 
 
 def _begin(cpus: set[int], group: Path | None) -> None:
-    os.sched_setaffinity(0, cpus)
-    if group:
+    if group:  # first: before Linux 6.2 it resets the CPUs
         (group / "cgroup.procs").write_text(str(os.getpid()))
+    os.sched_setaffinity(0, cpus)
 
 
 @contextmanager

@@ -62,8 +62,9 @@ class CulpritActs:
         return [act for act in dict.fromkeys(acts) if act.way]
 
     def unit_off_the_cpus(self, unit: str) -> Act:
-        """The act on a unit whose programs come and go, so that none of them is a culprit's process."""
-        if not self._commands.has_unit(unit) or self._is_around_the_job(unit):
+        """The act on a service whose programs come and go, so that none of them is a culprit's process."""
+        is_service = unit.endswith(".service") and not unit.startswith("user@")
+        if not (is_service and self._commands.has_unit(unit)) or self._is_around_the_job(unit):
             return _NOTHING
         if self._free_cpus and self._has_cpusets_of_units:
             return Act(Way.MOVE, _set_property(unit, f"AllowedCPUs={cpu_list(self._free_cpus)}"))

@@ -209,7 +209,10 @@ class TestWithoutCulprit:
         assert "Its process has ended: check what started it" in remedy.what
         assert remedy.commands == (MOST_CPU,)
 
-    @pytest.mark.parametrize("name", ["outside", "other", "make (children)", "sshd.service (cgroup)"])
+    @pytest.mark.parametrize(
+        "name",
+        ["outside", "other", "make (children)", "sshd.service (cgroup)", "user@1000.service", "session-3.scope"],
+    )
     def test_unknown_culprit_is_looked_for(self, name: str) -> None:
         chain = a_chain(culprits=((name, 0.9),))
         remedy = remedy_of(chain, TRAINER._replace(culprits=(), culprit_tgids=()))
