@@ -40,7 +40,7 @@ _LOOK_SECONDS: Final = 0.05
 def tracing(overhead_limit: float) -> Iterator[Recorded]:
     """Raises NotPossibleHere, KernelRefused."""
     if os.geteuid() != 0:
-        raise NotPossibleHere("no exporter answers, and to record without one takes root", remedy="use sudo")
+        raise NotPossibleHere("no exporter answers, and to record without one takes root", remedy="run it as root")
     judgement = hazards.judge_returns()
     if not judgement.is_safe:
         raise NotPossibleHere(f"returns cannot be probed here: {judgement.why}", remedy="see `check`")

@@ -138,7 +138,7 @@ def _connected(path: str) -> socket.socket | None:
     except PermissionError:
         peer.close()
         raise NotPossibleHere(
-            f"cannot connect to {path}: permission denied", remedy="use sudo, or join the group `adm`"
+            f"cannot connect to {path}: permission denied", remedy="run it as root, or join the group `adm`"
         ) from None
     except OSError as error:
         peer.close()

@@ -166,7 +166,7 @@ def admitted(peer: socket.socket) -> int:
     groups = {gid, *struct.unpack(f"={len(raw) // 4}I", raw)}
     if uid in {0, os.geteuid()} or _group() in groups:
         return int(uid)
-    raise NotPossibleHere("only root and members of the group `adm` may record", remedy="use sudo")
+    raise NotPossibleHere("only root and members of the group `adm` may record", remedy="run it as root")
 
 
 def request_of(line: bytes, source: Recorded) -> RecordingRequest:

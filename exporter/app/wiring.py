@@ -53,7 +53,9 @@ from exporter.output.web.call_sites import NO_READING, CallSitesReading, Process
 from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
 from exporter.pipeline.collector_runs import CollectorRuns
+from exporter.pipeline.node_context import node_context
 from exporter.pipeline.process_context import process_context
+from exporter.pipeline.running_processes import RunningProcesses
 from exporter.pipeline.snapshot import SnapshotBuilder
 from exporter.pipeline.tick import Pipeline
 from exporter.pipeline.workload_tracking import WorkloadTracking
@@ -233,6 +235,7 @@ def build(
             all_sinks,
             [one for one in (stacks, ras) if one],
             keepers=[history] if history else [],
+            running=RunningProcesses(with_whole_paths, node_context(config.procfs), machine_id=machine_id),
         ),
         own=own,
         clock=clock,

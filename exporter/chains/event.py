@@ -39,13 +39,14 @@ Parts = tuple[tuple[str, float], ...]
 class ChainProcess(NamedTuple):
     """The process of a chain, as it was at a transition or when its threads were sampled: it may have ended since.
 
-    charged_since_ns: since when time is charged to each culprit, CLOCK_MONOTONIC.
+    charged_since_ns: since when time is charged to each culprit, CLOCK_MONOTONIC. traced_tgids: all GPU processes of the node.
     """
 
     identity: Identity | None
     tgid: int
     culprit_tgids: tuple[int, ...]
     charged_since_ns: tuple[int, ...] = ()
+    traced_tgids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class ChainEvent:
     ) -> Self:
         """now: the time of the transition. The remedy is against those who are culprits then."""
         change, chain = transition
-        remedy = remedy_of(replace(chain, culprits=chain.present.culprits), context)
+        remedy = remedy_of(replace(chain, culprits=chain.present.culprits), context, identity)
         return cls(
             change=change,
             at_unix_ns=now.unix_ns,

@@ -27,5 +27,5 @@ def needed_capabilities(has: Callable[[Capability], bool]) -> Check:
         "capabilities",
         state,
         found,
-        "run with sudo, or grant them: docs/security.md (`gpu-stall-exporter assets`) says what each is for",
+        "run it as root, or grant them: docs/security.md (`gpu-stall-exporter assets`) says what each is for",
     )

@@ -217,7 +217,9 @@ def _confirm(path: Path, arguments: argparse.Namespace) -> None:
     target = parse_target(arguments.url)
     chain = open_chain(path, arguments.confirm)
     if os.geteuid() != 0:
-        raise NotPossibleHere("--confirm pauses processes of other users: only root may do that", remedy="use sudo")
+        raise NotPossibleHere(
+            "--confirm pauses processes of other users: only root may do that", remedy="run it as root"
+        )
     assert chain.advice is not None  # noqa: S101 - open_chain() refuses a chain without a culprit
     method = PauseMethod(arguments.confirm_by) if arguments.confirm_by else None
     if Path("/proc/self/ns/pid").stat().st_ino != PID_NAMESPACE_OF_MACHINE:

@@ -17,6 +17,7 @@ from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 from exporter.pipeline.process_context import process_context
+from exporter.pipeline.running_processes import RunningProcesses
 from exporter.units import BOOT_TICKS, NANOSECONDS
 
 REPEAT_NS: Final = 10 * NANOSECONDS
@@ -47,6 +48,7 @@ class ChainEvents:
 
     boot_ns: CLOCK_BOOTTIME, which start times of processes are of. keepers: those of the sinks that receive what holds now of a
     chain that goes on.
+    running: None without a node, whose commands are not known.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class ChainEvents:
         sources: Sequence[EvidenceSource] = (),
         boot_ns: Callable[[], int] = _boot_ns,
         keepers: Sequence[ChainSink] = (),
+        running: RunningProcesses | None = None,
     ) -> None:
         self._processes = processes
         self._sinks = tuple(sinks)
@@ -63,6 +66,7 @@ class ChainEvents:
         self._known: dict[str, _Known] = {}  # by id of an open chain
         self._sources = tuple(sources)
         self._boot_ns = boot_ns
+        self._running = running
 
     def transition(self, transition: Transition, process: ChainProcess, now: Moment) -> None:
         """A chain has opened, changed or ended."""
@@ -111,6 +115,8 @@ class ChainEvents:
                 for tgid, since_ns in zip_longest(process.culprit_tgids, process.charged_since_ns, fillvalue=0)
             ),
         )
+        if self._running:
+            context = self._running.add_to(context, transition.chain.cause, process.traced_tgids)
         event = ChainEvent.from_transition(transition, process.identity, context, now, evidence)
         for sink in self._sinks if to is None else to:
             sink.on_chain_event(event)

@@ -6,17 +6,17 @@ from exporter.chains.remedies import ProcessContext
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
 
-_STATUS_BYTES = 16 * 1024
+STATUS_BYTES = 16 * 1024
 
 
 def process_context(processes: Processes, tgid: int) -> ProcessContext:
     """Its number alone where /proc does not show it."""
     try:
         cgroup = _cgroup_path(processes.cgroup(tgid, "surrogateescape"))
-        status = processes.read(tgid, "status", _STATUS_BYTES)
+        status = processes.read(tgid, "status", STATUS_BYTES)
     except (ProcessGone, NotPossibleHere):
         return ProcessContext(tgid)
-    return ProcessContext(tgid, cgroup, _allowed_cpus(status))
+    return ProcessContext(tgid, cgroup, allowed_cpus(status))
 
 
 def _cgroup_path(text: str) -> str:
@@ -27,7 +27,7 @@ def _cgroup_path(text: str) -> str:
     return (of_cpus or paths.get("", "")).rstrip("/")
 
 
-def _allowed_cpus(status: bytes) -> str:
+def allowed_cpus(status: bytes) -> str:
     """`0-3,8`."""
     for line in status.decode(errors="replace").split("\n"):
         name, _, value = line.partition(":")

@@ -218,7 +218,8 @@ class WorkloadTracking:
             culprit_tgids = self._pipeline.culprit_tgids(chain)
         identity = self._registry.identities().get(chain.process)
         since_ns = self._pipeline.charged_since_ns(culprit_tgids)
-        return ChainProcess(identity, self._registry.tgid(chain.process), culprit_tgids, since_ns)
+        traced = tuple(tgid for tgid in self._registry.tgids().values() if tgid)
+        return ChainProcess(identity, self._registry.tgid(chain.process), culprit_tgids, since_ns, traced)
 
     def _owners(self, processes: Iterable[int]) -> dict[int, Hashable]:
         identities = self._registry.identities()

@@ -29,6 +29,7 @@ TESTS = {
         "tests/kernel/test_network.py",
         "tests/kernel/test_group_shares.py",
         "tests/kernel/test_memory.py",
+        "tests/kernel/test_remedies.py::TestAgainstCulprits",
         "tests/kernel/test_engine.py::TestOutputs",
         "tests/end_to_end/test_single_probes.py",
         *(f"tests/kernel/{path.name}" for path in sorted(_KERNEL.glob("test_accounting_*.py"))),

@@ -13,6 +13,7 @@ from exporter.chains.remedies import ProcessContext
 from exporter.clock import Moment
 from exporter.model import Identity
 from tests.support.chains import SECOND, a_chain
+from tests.unit.chains.remedies.contexts import TRAINER
 
 NOW = Moment(monotonic_ns=11 * SECOND, unix_ns=1_800_000_000 * SECOND)
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
@@ -43,8 +44,17 @@ class TestFromTransition:
         assert event.duration_ns == 15 * SECOND
         assert event.at_unix_ns - event.began_unix_ns == 15 * SECOND
 
-    def test_commands_have_the_process_ids(self) -> None:
-        assert an_event().commands[0] == "ps -o pid,lstart,psr,pcpu,cgroup,args -p 777,778"
+    def test_commands_are_those_of_the_remedy(self) -> None:
+        """For a process that runs on this node."""
+        event = ChainEvent.from_transition(Transition(Change.OPENED, a_chain()), RANK, TRAINER, NOW)
+
+        assert event.commands[-1] == "taskset -acp 2-3 777"
+
+    def test_commands_name_the_pod(self) -> None:
+        pod = Identity("gpu7", namespace="ml", pod="train-0")
+        event = ChainEvent.from_transition(Transition(Change.OPENED, a_chain(cause=Cause.CPU_QUOTA)), pod, TRAINER, NOW)
+
+        assert event.commands[-1] == "kubectl -n ml describe pod train-0"
 
 
 class TestOlderDocument:

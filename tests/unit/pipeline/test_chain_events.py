@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from exporter.causes import Cause
 from exporter.chains.chain import Chain, Change, Present, Transition
 from exporter.chains.event import ChainEvent, ChainProcess
 from exporter.chains.evidence import Evidence
 from exporter.clock import Moment
 from exporter.model import Identity
 from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.running_processes import RunningProcesses
 from tests.support.chains import SECOND, a_chain
+from tests.unit.chains.remedies.contexts import NODE
 from tests.unit.host.process_tree import process, stat_line
 
 RANK = Identity(node="gpu7", rank="3", container="0123456789ab")
@@ -42,12 +43,22 @@ class Received:
         self.events.append(event)
 
 
-def event_of(proc: Path, transition: Transition, tgid: int = 100) -> ChainEvent:
-    """The event of a transition, where process 100 runs."""
+def event_of(proc: Path, transition: Transition, tgid: int = 100, since_ns: int = 0) -> ChainEvent:
+    """The event of a transition, where process 100 runs on CPUs 0 to 3 and 8 of ten."""
     processes = process(proc, 100, cgroup=CGROUPS)
     (proc / "100" / "status").write_text("Name:\tpython\nCpus_allowed_list:\t0-3,8\n")
+    (proc / "online").write_text("0-9\n")
+    running = RunningProcesses(processes, NODE, hierarchies={}, affinity=lambda _tid: {0, 8}, cpus=proc)
     received = Received()
-    ChainEvents(processes, [received]).transition(transition, ChainProcess(RANK, tgid, (777,)), NOW)
+    chain_process = ChainProcess(RANK, tgid, (777,), (since_ns,), (100, 102))
+    process(proc, 102, status=b"Cpus_allowed_list:\t4-7\n")
+    for one in (100, 102, 777):
+        (proc / str(one) / "task").mkdir(parents=True, exist_ok=True)
+    (proc / "777").mkdir(exist_ok=True)
+    (proc / "777" / "status").write_text("Cpus_allowed_list:\t0-9\n")
+    ChainEvents(processes, [received], boot_ns=lambda: 60 * SECOND, running=running).transition(
+        transition, chain_process, NOW
+    )
     (event,) = received.events
     return event
 
@@ -81,26 +92,17 @@ class TestTransition:
 
         assert (event.change, event.at_unix_ns, event.identity, event.tgid) == (Change.OPENED, NOW.unix_ns, RANK, 100)
 
-    def test_commands_name_the_real_cpus_and_processes(self, tmp_path: Path) -> None:
-        event = event_of(tmp_path, Transition(Change.OPENED, a_chain()))
+    def test_commands_are_for_the_processes_that_run(self, tmp_path: Path) -> None:
+        """Culprit 777 was started 10 s after the boot, and time is charged to it for a second. CPU 9 is free."""
+        process(tmp_path, 777, stat=stat_line(777, start_time_ticks=1000), cgroup=CGROUPS)
+        event = event_of(tmp_path, Transition(Change.OPENED, a_chain()), since_ns=10 * SECOND)
 
-        assert event.commands == (
-            "ps -o pid,lstart,psr,pcpu,cgroup,args -p 777",
-            "taskset -acp 0-3,8 100",
-            "renice -n 19 -p 777",
-        )
+        assert event.commands == ("ps -o pid,lstart,psr,ni,pcpu,cgroup,args -p 777", "taskset -acp 9 777")
 
-    def test_cgroup_of_cpus_is_named(self, tmp_path: Path) -> None:
-        """Where controllers have hierarchies of their own."""
-        event = event_of(tmp_path, Transition(Change.OPENED, a_chain(cause=Cause.CPU_QUOTA, culprits=())))
-
-        assert "/sys/fs/cgroup/docker/abc/cpu.max" in "; ".join(event.commands)
-
-    def test_process_that_has_ended_has_no_context(self, tmp_path: Path) -> None:
-        """Unknown CPUs stay a placeholder in the command."""
+    def test_commands_are_left_out_where_the_processes_have_ended(self, tmp_path: Path) -> None:
         event = event_of(tmp_path, Transition(Change.OPENED, a_chain()), tgid=101)
 
-        assert "taskset -acp CPUS 101" in event.commands
+        assert event.commands == ()
 
 
 class TestEvidence:

@@ -35,7 +35,7 @@ class TestPatterns:
         [
             "--otlp.headers-file, which holds tokens",
             "/usr/lib/x86_64-linux-gnu/libcudart.so.12: 54 functions",
-            "run with sudo, or grant them: docs/security.md says what each is for",
+            "run it as root, or grant them: docs/security.md says what each is for",
             "http://127.0.0.1:4318/v1/metrics: no answer: connection refused",
         ],
     )
