@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from exporter.chains.chain import Chain, Change, Transition
 from exporter.chains.event import ChainEvent, ChainProcess, ChainSink
 from exporter.chains.evidence import EvidenceSource
+from exporter.chains.remedies.context import ProcessContext
 from exporter.clock import Moment
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.processes import Processes
@@ -22,13 +24,19 @@ from exporter.units import BOOT_TICKS, NANOSECONDS
 
 REPEAT_NS: Final = 10 * NANOSECONDS
 """A chain without a change is sent so often: its duration and what is lost in it grow."""
+UPDATE_NS: Final = NANOSECONDS
+"""A chain that changes at every tick is sent so often."""
+UPDATES_MAX: Final = 8
+"""In one tick; the others follow in the next one."""
 
 
 class _Known(NamedTuple):
-    """What was last sent of an open chain."""
+    """What was last sent of an open chain, and what was read of its processes for that."""
 
     figures: tuple[object, ...]
     sent_ns: int
+    context: ProcessContext | None = None
+    read_ns: int = 0
 
 
 def _shown(chain: Chain) -> tuple[object, ...]:
@@ -56,6 +64,7 @@ class ChainEvents:
         processes: Processes,
         sinks: Sequence[ChainSink],
         sources: Sequence[EvidenceSource] = (),
+        *,
         boot_ns: Callable[[], int] = _boot_ns,
         keepers: Sequence[ChainSink] = (),
         running: RunningProcesses | None = None,
@@ -74,15 +83,26 @@ class ChainEvents:
 
     def update(self, open_chains: Collection[Chain], process_of: Callable[[Chain], ChainProcess], now: Moment) -> None:
         """Send open chains as they are now to the keepers: those that have changed, and each once in REPEAT_NS."""
-        known, self._known = self._known, {}
+        now_ns, due, has_read = now.monotonic_ns, [], False
+        just_sent = _Known((), now_ns)  # to every sink, as it was opened
+        self._known = {
+            chain.id: self._known.get(chain.id) or just_sent._replace(figures=_shown(chain)) for chain in open_chains
+        }
         for chain in open_chains:
-            figures, last = _shown(chain), known.get(chain.id)
-            if last is None:  # it has just been sent to every sink
-                last = _Known(figures, now.monotonic_ns)
-            elif last.figures != figures or now.monotonic_ns - last.sent_ns >= REPEAT_NS:
-                self._send(Transition(Change.UPDATED, chain), process_of(chain), now, to=self._keepers)
-                last = _Known(figures, now.monotonic_ns)
-            self._known[chain.id] = last
+            last = self._known[chain.id]
+            age_ns = now_ns - last.sent_ns
+            if age_ns >= REPEAT_NS or (age_ns >= UPDATE_NS and last.figures != _shown(chain)):
+                due.append((last.sent_ns, chain))
+        for _, chain in sorted(due, key=itemgetter(0))[:UPDATES_MAX]:
+            last, process = self._known[chain.id], process_of(chain)
+            context, read_ns = last.context, last.read_ns
+            is_old = context and (context.culprit_tgids != process.culprit_tgids or now_ns - read_ns >= REPEAT_NS)
+            if context is None or (is_old and not has_read):  # of a job with many threads it takes milliseconds
+                context, read_ns, has_read = self._context(chain, process, now), now_ns, True
+            self._known[chain.id] = _Known(_shown(chain), now_ns, context, read_ns)
+            event = ChainEvent.from_transition(Transition(Change.UPDATED, chain), process.identity, context, now)
+            for keeper in self._keepers:
+                keeper.on_chain_event(event)
 
     def evidence(
         self,
@@ -98,15 +118,13 @@ class ChainEvents:
                 chain = newest.get(found.chain.id, found.chain)
                 self._send(Transition(Change.EVIDENCE, chain), found.process, now, found.lines)
 
-    def _send(
-        self,
-        transition: Transition,
-        process: ChainProcess,
-        now: Moment,
-        evidence: tuple[str, ...] = (),
-        *,
-        to: Sequence[ChainSink] | None = None,
-    ) -> None:
+    def _send(self, transition: Transition, process: ChainProcess, now: Moment, evidence: tuple[str, ...] = ()) -> None:
+        context = self._context(transition.chain, process, now)
+        event = ChainEvent.from_transition(transition, process.identity, context, now, evidence)
+        for sink in self._sinks:
+            sink.on_chain_event(event)
+
+    def _context(self, chain: Chain, process: ChainProcess, now: Moment) -> ProcessContext:
         context = process_context(self._processes, process.tgid)._replace(
             start_ticks=self._start_ticks(process.tgid, 0),
             culprit_tgids=process.culprit_tgids,
@@ -115,11 +133,7 @@ class ChainEvents:
                 for tgid, since_ns in zip_longest(process.culprit_tgids, process.charged_since_ns, fillvalue=0)
             ),
         )
-        if self._running:
-            context = self._running.add_to(context, transition.chain.cause, process.traced_tgids)
-        event = ChainEvent.from_transition(transition, process.identity, context, now, evidence)
-        for sink in self._sinks if to is None else to:
-            sink.on_chain_event(event)
+        return self._running.add_to(context, chain.cause, process.traced_tgids) if self._running else context
 
     def _start_ticks(self, tgid: int, charged_for_ns: int | None) -> int:
         """When the process was started; 0 if that is not known, or if it is younger than what is charged to its id."""

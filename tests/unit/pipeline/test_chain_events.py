@@ -144,10 +144,28 @@ class TestUpdate:
         return [(one.change, one.present.lost_share) for one in kept.events[1:]]
 
     def test_it_is_sent_when_it_has_changed(self, tmp_path: Path) -> None:
-        assert self.after(tmp_path, (0, 0.5), (0.25, 0.5), (0.5, 0.4)) == [(Change.UPDATED, 0.4)]
+        assert self.after(tmp_path, (0, 0.5), (1.0, 0.5), (1.25, 0.4)) == [(Change.UPDATED, 0.4)]
+
+    def test_one_that_changes_at_every_tick_is_sent_once_a_second(self, tmp_path: Path) -> None:
+        ticks = [(tick / 4, 0.5 - tick / 100) for tick in range(9)]
+
+        assert self.after(tmp_path, *ticks) == [(Change.UPDATED, 0.46), (Change.UPDATED, 0.42)]
+
+    def test_of_many_chains_eight_are_sent_in_a_tick(self, tmp_path: Path) -> None:
+        """Each in its turn: twelve have been sent after two ticks."""
+        kept = Received()
+        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [kept], keepers=[kept])
+        chains = [a_chain(id=f"{number:032x}") for number in range(12)]
+        for second, lost_share in ((0, 0.5), (1, 0.4), (1.25, 0.4)):
+            now = NOW._replace(monotonic_ns=NOW.monotonic_ns + round(second * SECOND))
+            changed = [replace(one, now=Present(lost_share, 0.5, ())) for one in chains]
+            events.update(changed, lambda _chain: ChainProcess(RANK, 100, ()), now)
+
+        assert len({one.chain_id for one in kept.events[:8]}) == 8
+        assert len({one.chain_id for one in kept.events}) == len(kept.events) == 12
 
     def test_less_than_a_percent_is_no_change(self, tmp_path: Path) -> None:
-        assert self.after(tmp_path, (0, 0.5), (0.25, 0.503)) == []
+        assert self.after(tmp_path, (0, 0.5), (1.0, 0.503)) == []
 
     def test_it_is_sent_every_ten_seconds_without_a_change(self, tmp_path: Path) -> None:
         """Its duration grows."""
@@ -160,7 +178,8 @@ class TestUpdate:
         events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [kept], keepers=[kept])
         events.update([a_chain()], lambda _chain: ChainProcess(RANK, 100, (777,)), NOW)
         chain = replace(a_chain(), now=Present(0.4, 0.5, (("backup", 1.0),)))
-        events.update([chain], lambda _chain: ChainProcess(RANK, 100, (888,)), NOW)
+        later = NOW._replace(monotonic_ns=NOW.monotonic_ns + SECOND)
+        events.update([chain], lambda _chain: ChainProcess(RANK, 100, (888,)), later)
         (event,) = kept.events
 
         assert (event.culprit, event.culprit_tgids) == ("backup", (888,))
