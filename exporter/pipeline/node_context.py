@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.chains.remedies.context import NodeContext
+from exporter.kernel.facts import PID_NAMESPACE_OF_MACHINE
 
 EXPORTER: Final = "gpu-stall-exporter"
 FOLDERS: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -41,6 +42,7 @@ def node_context(
         has_io_classes=any(one in _text(file) for file in sys_root.glob("block/*/queue/scheduler") for one in _CLASSES),
         has_autogroups=_text(proc / "sys/kernel/sched_autogroup_enabled").strip() == "1",
         has_pressure=_text(proc / "pressure/io") != "",
+        has_machine_ids=_pid_namespace(proc) == PID_NAMESPACE_OF_MACHINE,
     )
 
 
@@ -63,6 +65,14 @@ def _exporter(root: str, folders: Sequence[str], own_program: Path) -> str:
     if _has(root, folders, EXPORTER):
         return EXPORTER
     return str(own_program) if not root and os.access(own_program, os.X_OK) else ""
+
+
+def _pid_namespace(proc: Path) -> int:
+    """Its inode; 0 if it is not known."""
+    try:
+        return (proc / "self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
 
 
 def _text(path: Path) -> str:

@@ -95,7 +95,7 @@ class RunningProcesses:
         culprits = (
             self._culprit(tgid, jobs, launchers)
             for tgid, start_ticks in zip(context.culprit_tgids, context.culprit_start_ticks, strict=False)
-            if start_ticks
+            if start_ticks and self._node.has_machine_ids
         )
         free = self._free_cpus(jobs) if cause in _ON_CPUS else frozenset[int]()
         return context._replace(job=job, culprits=tuple(one for one in culprits if one), free_cpus=free)

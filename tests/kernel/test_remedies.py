@@ -98,7 +98,14 @@ def a_scene(
         pytest.skip("needs the cpu controller of control groups")
     job = stack.enter_context(sleeping({min(cpus)} if is_pinned else cpus, job_group))
     culprit = stack.enter_context(sleeping(cpus, culprit_group))
-    return Scene(shell, node_context(folders=shell.folders), job, culprit, job_group, culprit_group)
+    return Scene(
+        shell,
+        replace(node_context(folders=shell.folders), has_machine_ids=True),
+        job,
+        culprit,
+        job_group,
+        culprit_group,
+    )
 
 
 class TestAgainstCulprits:
@@ -285,7 +292,7 @@ class TestEveryCommand:
 
 def test_first_process_of_the_machine_is_read() -> None:
     """Also a thread of the kernel, where this PID namespace has them."""
-    running = RunningProcesses(Processes(), node_context())
+    running = RunningProcesses(Processes(), NodeContext(has_machine_ids=True))
     context = running.add_to(context_of(os.getpid(), 1), Cause.CPU_CONTENTION, ())
 
     assert [one.tgid for one in context.culprits] == [1]

@@ -16,7 +16,8 @@ class NodeContext:
 
     commands: programs that root's shell finds. exporter: how that shell calls this program, "" if it cannot. has_systemd: systemd
     is the first process. has_io_classes: a disk has a scheduler that honours I/O classes. has_autogroups: the kernel groups the
-    processes of a session. has_pressure: the kernel has /proc/pressure.
+    processes of a session. has_pressure: the kernel has /proc/pressure. has_machine_ids: process ids are those of the machine, as
+    the kernel gives them for culprits; in another PID namespace they would be those of other processes.
     """
 
     commands: frozenset[str] = frozenset()
@@ -25,6 +26,7 @@ class NodeContext:
     has_io_classes: bool = False
     has_autogroups: bool = False
     has_pressure: bool = False
+    has_machine_ids: bool = False
 
 
 UNKNOWN_NODE: Final = NodeContext()

@@ -61,7 +61,7 @@ def _off_the_cpus(begin: str, chain: Chain, commands: Commands, acts: CulpritAct
         advice = _advice([unit], commands, "The unit starts programs that come and go. ")
         shown = f"systemctl show {shell_word(largest_culprit(chain.culprits))} -p ActiveState,MainPID,CPUUsageNSec"
         return remedy(f"{begin} {advice}", shown, unit.line)
-    if not acts.living and commands.context.culprit_tgids:
+    if not acts.living and commands.context.culprit_tgids and commands.node.has_machine_ids:
         return remedy(f"{begin} Its process has ended: check what started it, and what uses those CPUs now.", most)
     if not acts.living:
         return remedy(f"{begin} Its process is not known: check what uses those CPUs, {_DEDICATED}", most)

@@ -82,6 +82,19 @@ class TestKernelAndSystemd:
 
         assert (node.has_autogroups, node.has_pressure) == (True, True)
 
+    @pytest.mark.parametrize("is_of_machine", [True, False])
+    def test_ids_are_those_of_the_machine_in_its_namespace(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_of_machine: bool
+    ) -> None:
+        """It has an inode of its own; a file here has another one."""
+        (tmp_path / "self/ns").mkdir(parents=True)
+        pid = tmp_path / "self/ns/pid"
+        pid.touch()
+        if is_of_machine:
+            monkeypatch.setattr("exporter.pipeline.node_context.PID_NAMESPACE_OF_MACHINE", pid.stat().st_ino)
+
+        assert node_context(tmp_path, tmp_path).has_machine_ids == is_of_machine
+
     def test_empty_machine_has_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "1/root").mkdir(parents=True)
 

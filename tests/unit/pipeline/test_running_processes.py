@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ def stat(tgid: int, *, parent: int = 1, state: str = "S", flags: int = 0, policy
     """A line of /proc/TGID/stat, whose first fields behind the name are 3, 4 and so on."""
     fields = [state, parent, 7, 7, 0, -1, flags, *(12 * [0]), STARTED, *(18 * [0]), policy, *(11 * [0])]
     return f"{tgid} (python) {' '.join(map(str, fields))}\n".encode()
+
+
+NODE = NodeContext(has_machine_ids=True)
 
 
 class Machine:
@@ -52,7 +56,7 @@ class Machine:
         culprit: int = CULPRIT,
         start_ticks: int = STARTED,
         traced: tuple[int, ...] = (JOB,),
-        node: NodeContext = NodeContext(),  # noqa: B008 - frozen
+        node: NodeContext = NODE,
     ) -> ProcessContext:
         running = RunningProcesses(
             Processes(self.proc),
@@ -69,7 +73,7 @@ class Machine:
     ) -> RunningProcess:
         """Process 300, with this stat or in this control group."""
         self.add(OTHER, of_stat=of_stat, cgroup=cgroup)
-        (found,) = self.context(culprit=OTHER, node=node or NodeContext()).culprits
+        (found,) = self.context(culprit=OTHER, node=node or NODE).culprits
         return found
 
 
@@ -119,6 +123,10 @@ class TestCulprits:
         """Its id may have been reused."""
         assert machine.context(start_ticks=0).culprits == ()
 
+    def test_process_with_the_same_id_in_another_namespace_is_none(self, machine: Machine) -> None:
+        """The kernel gives ids of the machine."""
+        assert machine.context(node=NodeContext()).culprits == ()
+
     @pytest.mark.parametrize("state", ["Z", "X"])
     def test_process_that_has_ended_is_none(self, machine: Machine, state: str) -> None:
         machine.add(OTHER, of_stat=stat(OTHER, state=state))
@@ -156,7 +164,7 @@ class TestCulprits:
     def test_autogroup_is_read_where_the_kernel_has_them(self, machine: Machine) -> None:
         (machine.proc / str(CULPRIT) / "autogroup").write_text("/autogroup-25 nice 0\n")
 
-        assert machine.context(node=NodeContext(has_autogroups=True)).culprits[0].autogroup == "/autogroup-25"
+        assert machine.context(node=replace(NODE, has_autogroups=True)).culprits[0].autogroup == "/autogroup-25"
         assert machine.context().culprits[0].autogroup == ""
 
 

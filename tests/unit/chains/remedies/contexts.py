@@ -14,6 +14,7 @@ NODE = NodeContext(
     has_io_classes=True,
     has_autogroups=True,
     has_pressure=True,
+    has_machine_ids=True,
 )
 
 

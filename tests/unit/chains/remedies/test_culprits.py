@@ -209,6 +209,12 @@ class TestWithoutCulprit:
         assert "Its process has ended: check what started it" in remedy.what
         assert remedy.commands == (MOST_CPU,)
 
+    def test_culprit_is_not_known_in_another_pid_namespace(self) -> None:
+        """Its id is one of the machine."""
+        context = TRAINER._replace(culprits=(), node=replace(NODE, has_machine_ids=False))
+
+        assert "Its process is not known" in remedy_of(a_chain(), context).what
+
     @pytest.mark.parametrize(
         "name",
         ["outside", "other", "make (children)", "sshd.service (cgroup)", "user@1000.service", "session-3.scope"],
