@@ -52,7 +52,9 @@ class Job:
 
     def __init__(self) -> None:
         command = ["taskset", "-c", CPU, *standin.trainer_command("--ranks=1", "--seed=1", *HOST_BOUND)]
-        self.process = subprocess.Popen(command, env=standin.environment(), stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, env=standin.environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.steps: list[Step] = []
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._follower.start()
