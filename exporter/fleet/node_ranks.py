@@ -209,7 +209,7 @@ class _Ranks:
             self._span.age_seconds(chain.known_until_unix_ns),
             max(event.lost_share, 0.0),
             seconds(max(event.usual_step_ns, 0)),
-            largest_culprit(event.culprits),
+            largest_culprit(event.present.culprits),
             event.peer,
             _line(chain, lines_ns),
             event.detail,

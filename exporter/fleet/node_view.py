@@ -231,7 +231,9 @@ def _open_chain(document: Any) -> OpenChain | None:
     of = partial(untrusted.member, untrusted.mapping(document))
     if untrusted.word(of("state")) != _STATE_OPEN:
         return None
-    culprits = (untrusted.mapping(one) for one in _some(of("culprits"), _CULPRITS_MAX))
+    now = document.get("now")  # an older node has none
+    of_now = of if now is None else partial(untrusted.member, untrusted.mapping(now))
+    culprits = (untrusted.mapping(one) for one in _some(of_now("culprits"), _CULPRITS_MAX))
     return OpenChain(
         _identity(of),
         untrusted.text(of("cause")),
@@ -239,12 +241,20 @@ def _open_chain(document: Any) -> OpenChain | None:
         _severity(untrusted.word(of("severity"))),
         tuple(untrusted.text(untrusted.member(one, "name")) for one in culprits),
         (untrusted.text(of("chain_id")),),
+        untrusted.number(of_now("lost_ratio")),
+        untrusted.number(of("lost_ratio")),
     )
 
 
 def _both(one: OpenChain, other: OpenChain) -> OpenChain:
     culprits = tuple(dict.fromkeys((*other.culprits, *one.culprits)))
-    return other._replace(severity=max(one.severity, other.severity), culprits=culprits, ids=(*other.ids, *one.ids))
+    return other._replace(
+        severity=max(one.severity, other.severity),
+        culprits=culprits,
+        ids=(*other.ids, *one.ids),
+        lost_share=max(one.lost_share or 0.0, other.lost_share or 0.0),
+        worst_lost_share=max(one.worst_lost_share or 0.0, other.worst_lost_share or 0.0),
+    )
 
 
 def _severity(name: str) -> Severity:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from exporter import catalog
 from exporter.catalog import Metric
-from exporter.causes import largest_first
+from exporter.causes import Cause, largest_first
 from exporter.chains.chain import Severity
 from exporter.model import Identity
 from exporter.scrape.quantile import quantile_seconds
@@ -20,6 +21,7 @@ from exporter.units import NANOSECONDS, seconds
 
 SHOWN_QUANTILES = (0.5, 0.95, 0.99)
 _RECOVERED = "mapping_watch"  # the program whose dropped records a walk through /proc recovers
+_STANDING = (Cause.NCCL_HANG, Cause.STALLED)  # causes of no progress at all
 _ENTRY_ONLY = "entry"  # the attachment kind without durations
 
 
@@ -44,13 +46,24 @@ def view_of(now: Scrape, before: Scrape | None = None, last: View | None = None)
     alive = _processes(now)
     workloads = [_workload(identity, processes, window, steps.get(identity)) for identity, processes in alive.items()]
     workloads.sort(key=lambda workload: workload.identity.values())
+    chains = _chains(now)
+    standing = {one.identity: one for one in chains if one.cause in _STANDING}
     return View(
         at_unix_seconds=now.at.unix_ns / NANOSECONDS,
         window_seconds=window.seconds,
-        workloads=tuple(workloads),
-        chains=_chains(now),
+        workloads=tuple(_standing_for(one, standing.get(one.identity)) for one in workloads),
+        chains=chains,
         notes=tuple(_notes(now, window, bool(workloads))),
     )
+
+
+def _standing_for(workload: Workload, chain: OpenChain | None) -> Workload:
+    """With all of its time lost to what keeps it from making progress, as its chain has it: the threads that feed the GPU wait for
+    something all the while, such as a lock, and that would be named as the reason. Not where several processes share the labels.
+    """
+    if chain is None or workload.lost is None or len(workload.processes) > 1:
+        return workload
+    return replace(workload, lost=(CauseLoss(chain.cause, 1.0),))
 
 
 class _Window:

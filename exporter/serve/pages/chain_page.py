@@ -85,7 +85,8 @@ def _facts(chain: Mapping[str, Any], process: Mapping[str, Any] | None, span: Pa
     began_ns = _ns(chain["began_unix_seconds"])
     usual, slowdown = chain["usual_step_seconds"], chain["slowdown_ratio"]
     waiting = ", ".join(filter(None, chain["ranks_that_wait"]))
-    lost = chain["lost_ratio"]
+    lost, lost_now = chain["lost_ratio"], chain["lost_ratio_now"]
+    now = f"{percent(lost_now)} now, " if lost_now is not None else ""
     return facts(
         (
             ("Workload", workload_link(chain["who"], identity, chain["pid"], span) if process else chain["who"]),
@@ -100,7 +101,7 @@ def _facts(chain: Mapping[str, Any], process: Mapping[str, Any] | None, span: Pa
                 duration(until_ns - began_ns) if chain["state"] == "open" else time_of_day(until_ns, until_ns, None),
             ),
             ("End", chain["end"].replace("_", " ")),
-            ("Time lost", f"{percent(lost)} at the worst" if lost else ""),
+            ("Time lost", f"{now}{percent(lost)} at the worst" if lost else ""),
             ("Lost GPU time", duration(chain["lost_seconds"] * NANOSECONDS) if chain["lost_seconds"] else ""),
             (
                 "Steps",

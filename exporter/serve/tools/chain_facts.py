@@ -59,7 +59,7 @@ def whole(chain: ChainSummary, of: Explanation) -> dict[str, Any]:
         "began_unix_seconds": seconds(event.began_unix_ns),
         "known_until_unix_seconds": seconds(chain.known_until_unix_ns),
         "end": event.end.value if event.end else "",
-        "slowdown_ratio": event.slowdown,
+        "slowdown_ratio": event.present.slowdown,
         "usual_step_seconds": seconds(event.usual_step_ns) if event.usual_step_ns else None,
         "causes": [{"cause": cause, "share_ratio": round(share, 4)} for cause, share in event.shares],
         "culprit_pids": list(event.culprit_tgids),

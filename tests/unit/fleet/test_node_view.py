@@ -37,7 +37,7 @@ def a_process(**changes: Any) -> dict[str, Any]:
 def a_chain(**changes: Any) -> dict[str, Any]:
     known = {**RANK_3, "chain_id": "1" * 32, "state": "open", "cause": "cpu_contention", "effect": "step"}
     more = {"severity": "high", "culprits": [{"name": "stress-ng", "share_ratio": 0.8}], "waiting": []}
-    return known | more | changes
+    return known | more | {"lost_ratio": 0.5} | changes
 
 
 def an_explanation(**changes: Any) -> dict[str, Any]:
@@ -106,6 +106,12 @@ class TestWorkloads:
 
 
 class TestChains:
+    def test_open_chain_has_what_holds_now_and_its_worst_share(self) -> None:
+        now = {"lost_ratio": 0.2, "slowdown_ratio": 0.3, "culprits": [{"name": "backup", "share_ratio": 1.0}]}
+        one = only(view(chains=[a_chain(now=now)]).chains)
+
+        assert (one.lost_share, one.worst_lost_share, one.culprits) == (0.2, 0.5, ("backup",))
+
     def test_open_chain_has_its_culprits(self) -> None:
         one = only(view().chains)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter import catalog
 from exporter.chains.chain import Severity
 from exporter.model import Identity
@@ -301,6 +303,16 @@ class TestChains:
             OpenChain(RANK_1, "cpu_contention", "gap", Severity.CRITICAL, ("stress-ng",), ("6f95",), 0.48, 0.55),
             OpenChain(RANK_0, "lock", "gap", Severity.MEDIUM, (), ("77aa",)),
         )
+
+    @pytest.mark.parametrize("cause", ["nccl_hang", "stalled"])
+    def test_job_that_stands_still_loses_all_of_its_time_to_that(self, cause: str) -> None:
+        """And not to the lock in which its thread waits meanwhile."""
+        chain: Series = {(RANK_0, (cause, "step")): Number(1)}
+        lost: Series = {(RANK_0, ("lock",)): Number(9.4)}
+        scrape = scrape_at(10, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: lost, catalog.chains.ACTIVE: chain})
+
+        (workload,) = view_of(scrape).workloads
+        assert workload.lost == (CauseLoss(cause, 1.0),)
 
     def test_unknown_severity_is_the_worst(self) -> None:
         """A later version of the exporter may have more."""
