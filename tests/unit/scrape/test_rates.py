@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter import catalog
@@ -306,13 +308,12 @@ class TestChains:
 
     @pytest.mark.parametrize("cause", ["nccl_hang", "stalled"])
     def test_job_that_stands_still_loses_all_of_its_time_to_that(self, cause: str) -> None:
-        """And not to the lock in which its thread waits meanwhile."""
-        chain: Series = {(RANK_0, (cause, "step")): Number(1)}
-        lost: Series = {(RANK_0, ("lock",)): Number(9.4)}
-        scrape = scrape_at(10, {catalog.workload.INFO: ALIVE, catalog.sched.LOST: lost, catalog.chains.ACTIVE: chain})
+        """And not to the lock that its thread waits for."""
+        now = lost_at(102, {"lock": 8.9})
+        standing: Series = {(RANK_0, (cause, "step")): Number(1)}
+        now = replace(now, numbers={**now.numbers, catalog.chains.ACTIVE.name: standing})
 
-        (workload,) = view_of(scrape).workloads
-        assert workload.lost == (CauseLoss(cause, 1.0),)
+        assert only_workload(now, lost_at(100, {"lock": 7.0})).lost == (CauseLoss(cause, 1.0),)
 
     def test_unknown_severity_is_the_worst(self) -> None:
         """A later version of the exporter may have more."""
