@@ -58,8 +58,8 @@ def view_of(now: Scrape, before: Scrape | None = None, last: View | None = None)
 
 
 def _standing_for(workload: Workload, chain: OpenChain | None) -> Workload:
-    """With all of its time lost to what keeps it from making progress, as its chain has it: what its threads wait for all the while,
-    such as a lock, is not the reason. Not where several processes share the labels.
+    """With all of its time lost to what keeps it from making progress, as its chain has it: what its threads wait for all
+    the while, such as a lock, is not the reason. Not where several processes share the labels.
     """
     if chain is None or workload.lost is None or len(workload.processes) > 1:
         return workload
