@@ -50,8 +50,11 @@ class Identity:
 
     @property
     def tenant(self) -> str:
-        """Whose it is: its namespace, or its container where there is none, such as a job of Slurm; "" if not known."""
-        return self.namespace or self.container
+        """Whose it is: its namespace; the user, where the container's name is marked with one; else the container, such as a job
+        of Slurm; "" if not known.
+        """
+        _, mark, user = self.container.rpartition(" (uid ")
+        return self.namespace or (f"{mark}{user}" if mark else self.container)
 
     def values(self) -> tuple[str, str, str, str, str]:
         """In the order of catalog.COMMON_LABELS."""

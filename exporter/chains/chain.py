@@ -74,7 +74,7 @@ class Chain:
 
     id: 32 hexadecimal digits, a trace id as well. Times are of CLOCK_MONOTONIC. began_ns: onset; opened_ns: detection.
     resolved_ns: 0 while the chain is open.
-    severity, slowdown, lost_share, contribution, shares, culprits, peer: of its worst ten seconds, or since the onset while it is
+    severity, slowdown, lost_share, contribution, shares, culprits: of its worst ten seconds, or since the onset while it is
     younger. So they belong together: the severity is that of the lost share. now: None where it was always as now, and once it is
     resolved.
     slowdown: of a step against its baseline, 1.0 for twice as long; None without a rhythm of steps or while none ends.
@@ -83,8 +83,8 @@ class Chain:
     most. culprits: programs that the time of this cause is charged to, with their shares, largest first.
     lost_ns: since the onset. Growth of gpustall_lost_seconds_total under this cause; for one that no lost time is charged to, by
     how much longer steps took because of it.
-    peer: the rank that is waited for, "" without one. detail: more about the cause, in words: how a process ended, why a GPU's
-    clocks are held down; "" without any.
+    peer: the rank that is waited for now, "" without one. detail: more about the cause, in words: how a process ended, why a
+    GPU's clocks are held down; "" without any.
     is_chronic: there was no better time since the process was first seen.
     """
 

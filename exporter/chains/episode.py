@@ -80,7 +80,8 @@ class Episode:
             self._calm_since_ns = self._calm_since_ns or max(recent.then.now_ns, self._worst.now.now_ns)
             if now_ns - self._calm_since_ns >= max(CALM_NS, 2 * past.pace_ns, self._rest_ns):
                 return self.resolve(self._calm_since_ns, End.RECOVERED)
-            self.chain = replace(chain, now=_present(self._over(self._recent(whole, WORSE_NS), waited)))
+            over = self._over(self._recent(whole, WORSE_NS), waited)
+            self.chain = replace(chain, now=_present(over, chain.lost_share), peer=over.peer)
             return None
         self._calm_since_ns = 0
         lasting_ns = max(LASTING_CHANGE_NS, LASTING_CHANGE_STEPS * past.pace_ns)
@@ -146,7 +147,8 @@ class Episode:
             began_ns=whole.then.now_ns,
             updated_ns=whole.now.now_ns,
             lost_ns=summary.lost_ns(whole, worst.cause, summary.lost_share(found, worst.cause, worst.contribution)),
-            now=_present(chain),
+            now=_present(chain, worst.lost_share),
+            peer=chain.peer,
         )
         return Transition(Change.ESCALATED, self.chain) if worst.severity > before.severity else None
 
@@ -161,6 +163,9 @@ class Episode:
             reason = None  # its shares are those of its opening: what the job does is not read at every tick
         contribution = verdict.contribution_of(chain.cause, reason) if reason else chain.contribution
         lost_share = summary.lost_share(found, chain.cause, contribution)
+        if chain.cause in OF_THE_JOB:
+            of_host = sum(found.lost.values())  # by now it may be more than there was at the opening
+            lost_share = min(lost_share, max(found.total - of_host, 0.0))
         severity = verdict.severity_of(chain.cause, lost_share)
         return replace(
             chain,
@@ -195,5 +200,6 @@ class Episode:
         return Transition(Change.ESCALATED, self.chain)
 
 
-def _present(chain: Chain) -> Present:
-    return Present(chain.lost_share, chain.slowdown, chain.culprits)
+def _present(chain: Chain, worst_share: float) -> Present:
+    """chain: with the figures of now."""
+    return Present(min(chain.lost_share, worst_share), chain.slowdown, chain.culprits)

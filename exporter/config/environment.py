@@ -19,6 +19,7 @@ ACTING_FLAGS: Final = frozenset(("confirm", "force", "yes"))
 
 OTHER_FLAGS: Final = ACTING_FLAGS | {
     "at",
+    "chain",
     "compare",
     "confirm-by",
     "deadline",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from exporter.chains.event import ChainEvent
 from exporter.errors import BadInput
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.new_normal import NEW_FOR_NS
 from exporter.history.as_of import known_now, known_then
 from exporter.history.process_names import no_match, process_name
-from exporter.history.reader import opened
+from exporter.history.reader import History, opened
 from exporter.history.recorded_chains import KnownState
 from exporter.history.run import RecordedEvent, Run
 from exporter.history.scope import EVERYTHING, Scope
@@ -22,6 +22,8 @@ from exporter.text.figures import time_of_day
 from exporter.units import NANOSECONDS
 
 _CHAIN_ID_MIN = 4
+_CHAIN_ID = re.compile(f"[0-9a-f]{{{_CHAIN_ID_MIN},32}}")
+_LATEST_NS = 3600 * NANOSECONDS
 _NAMED_MAX = 8
 _BEFORE_CHAIN_NS = 10 * NANOSECONDS
 
@@ -77,36 +79,42 @@ def explain_chain(path: Path, chain_id: str, *, with_operations: bool = False) -
     """
     now_unix_ns = time.time_ns()
     with opened(path) as history:
-        of_chain = _of_chain(chain_id, known_now(history, 0, now_unix_ns).events)
-        since_unix_ns = max(min(one.began_unix_ns for one in of_chain) - _BEFORE_CHAIN_NS, 0)
-        known = known_now(history, since_unix_ns, now_unix_ns)
+        of_chain = _of_chain(chain_id, history)
+        last = of_chain[-1].event
+        since_unix_ns = max(min(one.event.began_unix_ns for one in of_chain) - _BEFORE_CHAIN_NS, 0)
+        known = known_now(history, since_unix_ns, now_unix_ns, of_chain=of_chain)
         return explain(
             known.runs,
             known.events,
             known.windows,
-            selection=Selection.of(f"pid={of_chain[-1].tgid}" if of_chain[-1].tgid else ""),
+            selection=Selection.of(f"pid={last.tgid}" if last.tgid else ""),
             since_unix_ns=since_unix_ns,
             now_unix_ns=now_unix_ns,
             ahead_unix_ns=known.ahead_unix_ns,
             with_operations=with_operations,
-            chain_id=of_chain[0].chain_id,
+            chain_id=last.chain_id,
         )
 
 
-def _of_chain(wanted: str, events: Sequence[RecordedEvent]) -> list[ChainEvent]:
+def _of_chain(wanted: str, history: History) -> list[RecordedEvent]:
     """The events of the only chain whose id begins so."""
-    by_chain: dict[str, list[ChainEvent]] = {}
-    for one in events:
-        by_chain.setdefault(one.event.chain_id, []).append(one.event)
-    matching = [one for one in by_chain if len(wanted) >= _CHAIN_ID_MIN and one.startswith(wanted)]
+    is_id = _CHAIN_ID.fullmatch(wanted) is not None
+    matching = _by_chain(history.events_of_chains(wanted)) if is_id else {}
     if len(matching) == 1:
-        return by_chain[matching[0]]
-    latest = [of_chain[-1] for of_chain in by_chain.values()][: -_NAMED_MAX - 1 : -1]
-    named = ", ".join(f"{event.chain_id[:8]} ({event.cause.value})" for event in latest)
+        return next(iter(matching.values()))
+    latest = list(_by_chain(history.events(time.time_ns() - _LATEST_NS)).values())[: -_NAMED_MAX - 1 : -1]
+    named = ", ".join(f"{one.event.chain_id[:8]} ({one.event.cause.value})" for *_, one in latest)
     raise BadInput(
         f"--chain: {'more than one' if matching else 'no'} chain of the history begins with {wanted!r}",
-        remedy=f"the latest are {named}" if named else "the history has no chains",
+        remedy=f"the latest are {named}" if named else "the history has no chains of the last hour",
     )
+
+
+def _by_chain(events: Iterable[RecordedEvent]) -> dict[str, list[RecordedEvent]]:
+    found: dict[str, list[RecordedEvent]] = {}
+    for one in events:
+        found.setdefault(one.event.chain_id, []).append(one)
+    return found
 
 
 def _refuse_before(runs: Sequence[Run], at_unix_ns: int) -> None:

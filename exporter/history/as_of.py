@@ -47,22 +47,42 @@ def known_then(
 
 
 def known_now(
-    history: History, since_unix_ns: int, now_unix_ns: int, *, events_since_unix_ns: int | None = None
+    history: History,
+    since_unix_ns: int,
+    now_unix_ns: int,
+    *,
+    events_since_unix_ns: int | None = None,
+    of_chain: list[RecordedEvent] | None = None,
 ) -> Known:
-    """As of the present. events_since_unix_ns: as of known_then(). Raises what History raises."""
+    """As of the present. events_since_unix_ns: as of known_then(). of_chain: the events of one chain, which are enough where
+    there are too many.
+
+    Raises what History raises.
+    """
     runs = history.runs()
     live = runs[-1].id if runs and runs[-1].is_live(now_unix_ns) else None
     latest_unix_ns, until_unix_ns = history.latest_unix_ns(), now_unix_ns + AHEAD_NS
     return Known(
         [run.until(now_unix_ns) for run in runs if run.began_unix_ns <= until_unix_ns or run.id == live],
-        _events_until(_events(history, since_unix_ns, events_since_unix_ns), until_unix_ns, now_unix_ns, live),
+        _events_until(
+            _events(history, since_unix_ns, events_since_unix_ns, of_chain), until_unix_ns, now_unix_ns, live
+        ),
         _until(history.windows(since_unix_ns), until_unix_ns),
         latest_unix_ns if latest_unix_ns > until_unix_ns else 0,
     )
 
 
-def _events(history: History, since_unix_ns: int, wanted_since_unix_ns: int | None) -> list[RecordedEvent]:
+def _events(
+    history: History,
+    since_unix_ns: int,
+    wanted_since_unix_ns: int | None,
+    of_chain: list[RecordedEvent] | None = None,
+) -> list[RecordedEvent]:
     """Those of a longer time if that is wanted, unless there are too many in it."""
+    if of_chain is not None:
+        with suppress(NotPossibleHere):
+            return history.events(since_unix_ns)
+        return of_chain
     if wanted_since_unix_ns is not None and wanted_since_unix_ns < since_unix_ns:
         with suppress(NotPossibleHere):
             return history.events(max(wanted_since_unix_ns, 0))

@@ -67,19 +67,26 @@ class History:
 
     def events(self, since_unix_ns: int) -> list[RecordedEvent]:
         """All events of the chains that have an event since then or are not resolved."""
+        return self._events(_EVENTS, since_unix_ns)
+
+    def events_of_chains(self, prefix: str) -> list[RecordedEvent]:
+        """All events of the chains whose ids begin so. prefix: of hexadecimal digits."""
+        return self._events(_EVENTS_OF_CHAINS, prefix, f"{prefix}g")
+
+    def _events(self, query: str, *values: int | str) -> list[RecordedEvent]:
         found: list[RecordedEvent] = []
         with self.errors_translated():
-            for run, text in self._event_texts(since_unix_ns):
+            for run, text in self._event_texts(query, *values):
                 event = ChainEvent.from_document(untrusted.json_value(text, _EVENT_BYTES_MAX))
                 if self._scope.sees(event.identity):
                     found.append(RecordedEvent(untrusted.count(run), event))
         return found
 
-    def _event_texts(self, since_unix_ns: int) -> list[tuple[Any, str | bytes]]:
+    def _event_texts(self, query: str, *values: int | str) -> list[tuple[Any, str | bytes]]:
         """(run, document). Too many are refused here: to decode some of them first takes seconds."""
         found: list[tuple[Any, str | bytes]] = []
         left_bytes = EVENTS_BYTES_MAX
-        with closing(self._rows(_EVENTS, since_unix_ns, EVENTS_MAX)) as rows:
+        with closing(self._rows(query, *values, EVENTS_MAX)) as rows:
             for run, document in rows:
                 text = document if isinstance(document, str | bytes) else ""
                 left_bytes -= len(text)
@@ -162,7 +169,7 @@ class History:
             self._stacks[number] = known
         return known
 
-    def _rows(self, query: str, *values: int) -> Generator[tuple[Any, ...], None, None]:
+    def _rows(self, query: str, *values: int | str) -> Generator[tuple[Any, ...], None, None]:
         for row in self._connection.execute(query, values):
             self._budget.check()
             yield row
@@ -193,6 +200,7 @@ _EVENTS: Final = (
     " (select chain_id from events where at_unix_ns >= ?"
     "  union select chain_id from events group by chain_id having max(change = 'resolved') = 0) order by id limit ?"
 )
+_EVENTS_OF_CHAINS: Final = "select run, document from events where chain_id >= ? and chain_id < ? order by id limit ?"
 _WINDOWS: Final = (
     "select run, began_unix_ns, ended_unix_ns, processes from windows where ended_unix_ns > ? order by ended_unix_ns"
 )

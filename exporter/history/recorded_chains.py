@@ -54,6 +54,7 @@ def recorded_chains(
     for recorded in by_chain.values():
         confirmations = tuple(one.event for one in recorded if one.event.change in CONFIRMATIONS)
         others = [one for one in recorded if one.event.change not in CONFIRMATIONS]
+        others.sort(key=lambda one: one.event.change is Change.RESOLVED)  # evidence may come after the end
         if others:
             state, until_unix_ns = _state(others[-1], runs, live_run, now_unix_ns)
             yield RecordedChain(others[-1].run, tuple(one.event for one in others), confirmations, state, until_unix_ns)

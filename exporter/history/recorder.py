@@ -11,6 +11,7 @@ import threading
 from typing import Final
 
 from exporter import catalog
+from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.clock import Clock
 from exporter.history.window_batch import WindowBatch
@@ -48,8 +49,9 @@ class Recorder:
             own.set(catalog.own.HISTORY_DROPPED, 0, reason)
 
     def on_chain_event(self, event: ChainEvent) -> None:
-        """Queues it."""
-        self._put(event)
+        """Queues it. An update comes again: it takes no place of what does not, once the queue is half full."""
+        if event.change is not Change.UPDATED or self._queue.qsize() < QUEUE_MAX // 2:
+            self._put(event)
 
     @property
     def wants_windows(self) -> bool:

@@ -167,10 +167,13 @@ class Store:
 
     def write(self, events: Iterable[ChainEvent], batches: Iterable[WindowBatch], now_unix_ns: int) -> None:
         """In one transaction."""
+        updates = dict(
+            self._updates
+        )  # as they are once the transaction is done: rolled back, its rows may be others later
         try:
             with self._connection as transaction:
                 for event in events:
-                    self._write_event(transaction, event)
+                    _write_event(transaction, self._run, event, updates)
                 for batch in batches:
                     self._write_batch(transaction, batch)
                 transaction.execute("update runs set seen_unix_ns = ? where id = ?", (now_unix_ns, self._run))
@@ -178,15 +181,8 @@ class Store:
             self._connection.execute("select id from runs limit 1").fetchone()
         except sqlite3.DatabaseError as error:
             raise _translated(error) from error
-
-    def _write_event(self, transaction: sqlite3.Connection, event: ChainEvent) -> None:
-        """An update takes the place of the one before, and whatever comes next takes its place."""
-        row = self._updates.pop(event.chain_id, None)
-        if row is not None:
-            transaction.execute("delete from events where id = ?", (row,))
-        cursor = transaction.execute(INSERT_EVENT, event_row(self._run, event))
-        if event.change is Change.UPDATED and cursor.lastrowid is not None:
-            self._updates[event.chain_id] = cursor.lastrowid
+        else:
+            self._updates = updates
 
     def _write_batch(self, transaction: sqlite3.Connection, batch: WindowBatch) -> None:
         transaction.execute(
@@ -272,6 +268,16 @@ class Store:
             raise _translated(error) from error
         finally:
             self._connection.close()
+
+
+def _write_event(transaction: sqlite3.Connection, run: int, event: ChainEvent, updates: dict[str, int]) -> None:
+    """An update takes the place of the one before, and whatever comes next takes its place. updates: chain -> its row."""
+    row = updates.pop(event.chain_id, None)
+    if row is not None:
+        transaction.execute("delete from events where id = ? and change = ?", (row, Change.UPDATED.value))
+    cursor = transaction.execute(INSERT_EVENT, event_row(run, event))
+    if event.change is Change.UPDATED and cursor.lastrowid is not None:
+        updates[event.chain_id] = cursor.lastrowid
 
 
 INSERT_EVENT: Final = (

@@ -124,7 +124,7 @@ class HistoryWriter:
         for event in events:
             if event.change is Change.RESOLVED:
                 self._open_chains.discard(event.chain_id)
-            else:
+            elif event.change is not Change.EVIDENCE:  # which may come after the end
                 self._open_chains.add(event.chain_id)
 
     def _keep(self, events: Sequence[ChainEvent], batches: Sequence[WindowBatch]) -> None:

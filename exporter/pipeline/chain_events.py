@@ -28,6 +28,8 @@ UPDATE_NS: Final = NANOSECONDS
 """A chain that changes at every tick is sent so often."""
 UPDATES_MAX: Final = 8
 """In one tick; the others follow in the next one."""
+READS_MAX: Final = 4
+"""Chains whose processes are read in one tick for an update: of jobs with many threads it takes milliseconds."""
 
 
 class _Known(NamedTuple):
@@ -83,7 +85,7 @@ class ChainEvents:
 
     def update(self, open_chains: Collection[Chain], process_of: Callable[[Chain], ChainProcess], now: Moment) -> None:
         """Send open chains as they are now to the keepers: those that have changed, and each once in REPEAT_NS."""
-        now_ns, due, has_read = now.monotonic_ns, [], False
+        now_ns, due, reads_left = now.monotonic_ns, [], READS_MAX
         just_sent = _Known((), now_ns)  # to every sink, as it was opened
         self._known = {
             chain.id: self._known.get(chain.id) or just_sent._replace(figures=_shown(chain)) for chain in open_chains
@@ -96,9 +98,11 @@ class ChainEvents:
         for _, chain in sorted(due, key=itemgetter(0))[:UPDATES_MAX]:
             last, process = self._known[chain.id], process_of(chain)
             context, read_ns = last.context, last.read_ns
-            is_old = context and (context.culprit_tgids != process.culprit_tgids or now_ns - read_ns >= REPEAT_NS)
-            if context is None or (is_old and not has_read):  # of a job with many threads it takes milliseconds
-                context, read_ns, has_read = self._context(chain, process, now), now_ns, True
+            is_other = context is None or context.culprit_tgids != process.culprit_tgids
+            if (is_other or now_ns - read_ns >= REPEAT_NS) and reads_left:
+                context, read_ns, reads_left = self._context(chain, process, now), now_ns, reads_left - 1
+            elif context is None or is_other:
+                continue  # in the next tick, before the others: what is known of its processes is of other culprits
             self._known[chain.id] = _Known(_shown(chain), now_ns, context, read_ns)
             event = ChainEvent.from_transition(Transition(Change.UPDATED, chain), process.identity, context, now)
             for keeper in self._keepers:
@@ -133,7 +137,11 @@ class ChainEvents:
                 for tgid, since_ns in zip_longest(process.culprit_tgids, process.charged_since_ns, fillvalue=0)
             ),
         )
-        return self._running.add_to(context, chain.cause, process.traced_tgids) if self._running else context
+        return (
+            self._running.add_to(context, chain.cause, process.traced_tgids, now.monotonic_ns)
+            if self._running
+            else context
+        )
 
     def _start_ticks(self, tgid: int, charged_for_ns: int | None) -> int:
         """When the process was started; 0 if that is not known, or if it is younger than what is charged to its id."""

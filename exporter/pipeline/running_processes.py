@@ -7,11 +7,12 @@ tick: a few files of each process, and a system call for each thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from exporter.causes import Cause
 from exporter.chains.remedies.commands import CPU, CPUSET, FREEZER, IO, MEMORY
@@ -22,9 +23,13 @@ from exporter.host.cgroups import Hierarchy, hierarchy_of, unified_hierarchy, wi
 from exporter.host.processes import Processes
 from exporter.pipeline.node_context import node_root
 from exporter.pipeline.process_context import STATUS_BYTES, allowed_cpus
+from exporter.units import NANOSECONDS
 from exporter.workloads.container import parse_cgroup, seen_from
 
 THREADS_MAX: Final = 4096
+"""The limit for all GPU processes together, and for any other process."""
+_JOBS_MAX: Final = 256
+_KEPT_NS: Final = NANOSECONDS  # what is read of all GPU processes
 _ANCESTORS_MAX: Final = 16
 _FILES: Final = {
     (CPU, 1): "cpu.shares",
@@ -60,6 +65,18 @@ def mounted_hierarchies(proc: Path) -> dict[str, Hierarchy]:
     return {name: hierarchy for name, hierarchy in found.items() if hierarchy}
 
 
+class _OfJobs(NamedTuple):
+    """What was read of all GPU processes. paths: of their control groups, in any hierarchy."""
+
+    tgids: frozenset[int]
+    read_ns: int
+    free_cpus: frozenset[int]
+    paths: frozenset[str]
+
+
+_NO_JOBS: Final = _OfJobs(frozenset(), 0, frozenset(), frozenset())
+
+
 class RunningProcesses:
     """Reads /proc.
 
@@ -84,9 +101,12 @@ class RunningProcesses:
         self._affinity = affinity
         self._cpus = cpus
         self._machine_id = machine_id
+        self._last = _NO_JOBS
 
-    def add_to(self, context: ProcessContext, cause: Cause, traced_tgids: Collection[int]) -> ProcessContext:
-        """With the node, and with those of its processes that still run."""
+    def add_to(
+        self, context: ProcessContext, cause: Cause, traced_tgids: Collection[int], now_ns: int = 0
+    ) -> ProcessContext:
+        """With the node, and with those of its processes that still run. now_ns: CLOCK_MONOTONIC."""
         context = context._replace(node=self._node)
         job = self._running(context.tgid)
         if job is None or cause not in _WITH_CULPRITS:
@@ -97,8 +117,9 @@ class RunningProcesses:
             for tgid, start_ticks in zip(context.culprit_tgids, context.culprit_start_ticks, strict=False)
             if start_ticks and self._node.has_machine_ids
         )
-        free = self._free_cpus(jobs) if cause in _ON_CPUS else frozenset[int]()
-        return context._replace(job=job, culprits=tuple(one for one in culprits if one), free_cpus=free)
+        found = tuple(one for one in culprits if one)
+        of_jobs = self._of_jobs(jobs, now_ns) if cause in _ON_CPUS else _NO_JOBS
+        return context._replace(job=job, culprits=found, free_cpus=of_jobs.free_cpus, job_paths=of_jobs.paths)
 
     def _running(self, tgid: int) -> RunningProcess | None:
         """None for a process that has ended, or cannot be read."""
@@ -145,28 +166,49 @@ class RunningProcesses:
         return found
 
     def _cpus_of(self, tgid: int) -> frozenset[int]:
-        """All that are online for a process that cannot be read, or has very many threads: then none is taken for free."""
+        return self._cpus_and_threads(tgid, THREADS_MAX)[0]
+
+    def _cpus_and_threads(self, tgid: int, threads_max: int) -> tuple[frozenset[int], int]:
+        """And how many threads were looked at. All CPUs that are online for a process that cannot be read, or has more threads:
+        then none is taken for free.
+        """
         try:
             found = set(parse_cpus(allowed_cpus(self._processes.read(tgid, "status", STATUS_BYTES))))
             with os.scandir(self._processes.proc / str(tgid) / "task") as entries:
-                tids = [int(entry.name) for entry in islice(entries, THREADS_MAX + 1) if entry.name.isdecimal()]
+                tids = [int(entry.name) for entry in islice(entries, max(threads_max, 0) + 1) if entry.name.isdecimal()]
         except ProcessGone:
-            return frozenset()
+            return frozenset(), 0
         except (NotPossibleHere, OSError):
-            return self._online()
-        if len(tids) > THREADS_MAX:
-            return self._online()
+            return self._online(), 0
+        if len(tids) > threads_max:
+            return self._online(), len(tids)
         for tid in tids:
             try:
                 found.update(self._affinity(tid))
             except OSError:  # it has ended
                 continue
-        return frozenset(found)
+        return frozenset(found), len(tids)
+
+    def _of_jobs(self, jobs: Collection[int], now_ns: int) -> _OfJobs:
+        """For several chains of one moment it is read once: all threads of all GPU processes."""
+        if self._last.tgids != frozenset(jobs) or not 0 <= now_ns - self._last.read_ns < _KEPT_NS:
+            self._last = _OfJobs(frozenset(jobs), now_ns, self._free_cpus(jobs), frozenset(self._paths_of(jobs)))
+        return self._last
 
     def _free_cpus(self, jobs: Collection[int]) -> frozenset[int]:
-        """Without those that are isolated from the scheduler: they are kept for something."""
-        used = {cpu for tgid in jobs for cpu in self._cpus_of(tgid)}
+        """Without those that are isolated from the scheduler: they are kept for something. None with very many threads."""
+        used: set[int] = set()
+        left = THREADS_MAX
+        for tgid in jobs:
+            cpus, threads = self._cpus_and_threads(tgid, left)
+            used |= cpus
+            left -= threads
         return self._online() - used - parse_cpus(self._cpu_file("isolated"))
+
+    def _paths_of(self, jobs: Collection[int]) -> Iterator[str]:
+        for tgid in islice(jobs, _JOBS_MAX):
+            with suppress(ProcessGone, NotPossibleHere):
+                yield from _paths(self._processes.cgroup(tgid, "surrogateescape")).values()
 
     def _online(self) -> frozenset[int]:
         return parse_cpus(self._cpu_file("online"))

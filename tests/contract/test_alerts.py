@@ -125,8 +125,15 @@ class TestAlerts:
             return
 
         assert {"container", "pod", "namespace", "node"} <= set(re.findall(r"\$labels\.(\w+)", description))
-        assert "ssh {{ $labels.node }} sudo /usr/local/bin/gpu-stall-exporter explain" in text
-        assert "--field-selector spec.nodeName={{ $labels.node }} -o name) --\n" in text
+        assert "sudo /usr/local/bin/gpu-stall-exporter explain\n" in text
+        assert "--field-selector spec.nodeName={{ $labels.node | reReplaceAll" in text
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_command_has_no_characters_that_a_shell_reads(self, name: str) -> None:
+        """A tenant that is scraped chooses its labels: none stands in the command as it is."""
+        command = rule(name).partition("explain:")[2].partition("dashboard:")[0]
+
+        assert re.findall(r"\{\{ (?:with )?\$labels\.\w+ (?!\| reReplaceAll)", command) == []
 
     @pytest.mark.parametrize("alert", EXPECTED, ids=lambda one: one["exp_annotations"]["explain"][-60:])
     def test_its_command_selects_its_own_chain_or_workload(self, alert: dict[str, dict[str, str]]) -> None:

@@ -85,7 +85,7 @@ class ProcessContext(NamedTuple):
     bytes that are no UTF-8 as lone surrogates. cpus: CPUs it may run on, such as `0-3,8`. culprit_tgids: processes of the
     culprits, where they are known. start_ticks, culprit_start_ticks: when these were started, as in /proc/PID/stat; 0 if unknown.
     job: None if it has ended. culprits: those that are still the processes that time was charged to. free_cpus: online, and no
-    GPU process may run on them.
+    GPU process may run on them. job_paths: of the control groups of all GPU processes, in any hierarchy.
     """
 
     tgid: int = 0
@@ -98,3 +98,4 @@ class ProcessContext(NamedTuple):
     job: RunningProcess | None = None
     culprits: tuple[RunningProcess, ...] = ()
     free_cpus: frozenset[int] = frozenset()
+    job_paths: frozenset[str] = frozenset()

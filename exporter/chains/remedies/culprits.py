@@ -9,6 +9,7 @@ a line sets depends on where the culprit's group lies. Source: the kernel's Docu
 from __future__ import annotations
 
 import enum
+import re
 from typing import Final, NamedTuple
 
 from exporter.chains.remedies.commands import CPU, CPUSET, Commands, container_tool, file_word, is_below_the_root
@@ -20,6 +21,13 @@ _LOWEST_SHARES: Final = 2  # of version 1; the kernel raises less to 2
 _QUOTA_US, _PERIOD_US = 20_000, 100_000
 _QUOTA: Final = f"{_QUOTA_US / _PERIOD_US:.0%}"
 _COLUMNS: Final = "pid,lstart,psr,ni,pcpu,cgroup,args"
+_OF_THE_MACHINE: Final = re.compile(
+    r"(?:init|session-[^.]*)\.scope|user@.*\.service"
+    r"|(?:systemd-|dbus|ssh|network|NetworkManager|auditd|rsyslog|chrony|ntp|polkit|udev|getty|serial-getty|multipathd"
+    r"|containerd|docker|crio|cri-|podman|kubelet|k3s|rke2|k0s|etcd|slurm|munge|lxc|libvirt|corosync|pacemaker|nvidia|dcgm|fwupd"
+    r"|gpu-stall-exporter|node_exporter|alloy|datadog).*"
+)
+"""Units that a node or its jobs need: slowed down, they take the node out of the cluster. They may move to other CPUs."""
 
 
 class Way(enum.Enum):
@@ -64,11 +72,11 @@ class CulpritActs:
     def unit_off_the_cpus(self, unit: str) -> Act:
         """The act on a service whose programs come and go, so that none of them is a culprit's process."""
         is_service = unit.endswith(".service") and not unit.startswith("user@")
-        if not (is_service and self._commands.has_unit(unit)) or self._is_around_the_job(unit):
+        if not (is_service and self._commands.has_unit(unit)) or self._is_around_a_job(unit):
             return _NOTHING
         if self._free_cpus and self._has_cpusets_of_units:
             return Act(Way.MOVE, _set_property(unit, f"AllowedCPUs={cpu_list(self._free_cpus)}"))
-        return Act(Way.LIMIT, _set_property(unit, f"CPUQuota={_QUOTA}"))
+        return _NOTHING if _is_of_the_machine(unit) else Act(Way.LIMIT, _set_property(unit, f"CPUQuota={_QUOTA}"))
 
     def behind_on_disks(self) -> list[str]:
         """Only a scheduler of the disk that knows classes serves others first."""
@@ -93,6 +101,8 @@ class CulpritActs:
         return Act(Way.MOVE, f"taskset -acp {cpu_list(allowed)} {culprit.tgid}")
 
     def _lowered(self, culprit: RunningProcess) -> Act:
+        if _is_of_the_machine(culprit.managed_by.unit):
+            return _NOTHING
         if culprit.is_realtime:
             return self._act(Way.LOWER, "chrt", f"chrt --all-tasks --other --pid 0 {culprit.tgid}")
         group = culprit.groups.get(CPU)
@@ -105,7 +115,9 @@ class CulpritActs:
             is_near = self._is_near(_named(group, culprit.managed_by.unit))
             setting = "CPUWeight=1" if is_near else f"CPUQuota={_QUOTA}"
             return Act(Way.LOWER if is_near else Way.LIMIT, _set_property(culprit.managed_by.unit, setting))
-        if group is None or _is_at_or_above(group.controlled, self._job_path):
+        # The group of a slice, and one above the culprit's own, has other programs as well.
+        is_shared = group is not None and (group.controlled != group.path or group.path.endswith(".slice"))
+        if group is None or is_shared or _is_at_or_above(group.controlled, self._job_path):
             return self._nicer(culprit)
         return self._lowered_group(group)
 
@@ -119,7 +131,8 @@ class CulpritActs:
         return self._act(Way.LOWER, "renice ls", line)
 
     def _lowered_group(self, group: ControlGroup) -> Act:
-        if not is_below_the_root(group.controlled):
+        of_jobs = self._commands.context.job_paths
+        if not is_below_the_root(group.controlled) or any(_is_at_or_above(group.controlled, one) for one in of_jobs):
             return _NOTHING
         is_near = self._is_near(group.controlled)
         if group.version == 1:
@@ -152,17 +165,21 @@ class CulpritActs:
 
     def _tool(self, culprit: RunningProcess) -> str:
         managed_by = culprit.managed_by
-        if managed_by.container and self._is_around_the_job(managed_by.container):
+        if managed_by.container and self._is_around_a_job(managed_by.container):
             return ""
         return container_tool(managed_by.runtime, managed_by.container, self._commands.node.commands)
 
     def _has_unit(self, culprit: RunningProcess) -> bool:
-        return self._commands.has_unit(culprit.managed_by.unit) and not self._is_around_the_job(culprit.managed_by.unit)
+        return self._commands.has_unit(culprit.managed_by.unit) and not self._is_around_a_job(culprit.managed_by.unit)
 
-    def _is_around_the_job(self, name: str) -> bool:
-        """Whether the job is in the unit or container of this name. Without a known control group it may be in any."""
-        paths = [group.path for group in self._job.groups.values()]
+    def _is_around_a_job(self, name: str) -> bool:
+        """Whether a GPU process is in the unit or container of this name. Without a known control group it may be in any."""
+        paths = [*(group.path for group in self._job.groups.values()), *self._commands.context.job_paths]
         return not paths or any(name in one for path in paths for one in path.split("/"))
+
+
+def _is_of_the_machine(unit: str) -> bool:
+    return _OF_THE_MACHINE.fullmatch(unit) is not None
 
 
 def _container_line(tool: str, container: str, is_near: bool) -> str:

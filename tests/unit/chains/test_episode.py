@@ -79,6 +79,17 @@ class TestNow:
                         assert chain.lost_share >= worst
                         worst = chain.lost_share
 
+    def test_what_another_cause_takes_is_not_booked_on_the_jobs_own(self, scene: Scene) -> None:
+        """A fifth more for code of its own, then two thirds for a program on its CPU."""
+        scene.go_on(8, step_ms=12.5, computing=0.2)
+        (own,) = scene.engine.open_chains()
+        assert own.cause is Cause.OWN_CODE
+        for _ in range(40):
+            scene.go_on(0.25, step_ms=36.0, computing=0.07, lost={HOG: 0.65})
+            for chain in scene.engine.open_chains():
+                if chain.cause is Cause.OWN_CODE:
+                    assert chain.present.lost_share <= chain.lost_share < 0.25
+
     def test_it_falls_while_the_chain_waits_for_its_end(self, scene: Scene) -> None:
         """Four seconds of ten."""
         scene.go_on(12, step_ms=20.0, lost={DISK: 0.5})

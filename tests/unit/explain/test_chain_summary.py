@@ -85,6 +85,13 @@ class TestEvents:
 
         assert (chain.event, chain.confirmation) == (an_event(), confirmed)
 
+    def test_evidence_that_comes_after_the_end_does_not_open_it_again(self) -> None:
+        """A thread of its own has collected it."""
+        late = an_event(change=Change.EVIDENCE, evidence=("thread 1",))
+        (chain,) = summaries(an_event(), resolved(an_event(), 24), late)
+
+        assert (chain.state, chain.evidence) == (KnownState.RESOLVED, ("thread 1",))
+
     def test_confirmation_alone_makes_no_chain(self) -> None:
         """The other events were pruned from the history."""
         assert summaries(an_event(change=Change.REFUTED)) == []

@@ -149,6 +149,19 @@ class TestUpdates:
 
         assert found == [("1", change, 0.46)]
 
+    def test_write_that_failed_leaves_the_rows_of_before(self, path: Path) -> None:
+        """The row of a lost update may be that of another chain later: its event stays."""
+        with opened(path) as store:
+            store.write([an_update("1", 0.2)], [], NOON)
+            with pytest.raises(OverflowError):
+                store.write([an_update("1", 0.3), an_event(at_unix_ns=1 << 70)], [], NOON)
+            store.write([an_event(chain_id="2" * 32)], [], NOON)
+            store.write([an_update("1", 0.4)], [], NOON)
+        with reader.opened(path) as history:
+            found = [(one.event.chain_id[0], one.event.change) for one in history.events(0)]
+
+        assert found == [("2", Change.OPENED), ("1", Change.UPDATED)]
+
     def test_it_is_read_with_what_holds_now(self, path: Path) -> None:
         now = Present(0.2, None, (("backup", 1.0),))
         with opened(path) as store:

@@ -151,18 +151,38 @@ class TestUpdate:
 
         assert self.after(tmp_path, *ticks) == [(Change.UPDATED, 0.46), (Change.UPDATED, 0.42)]
 
-    def test_of_many_chains_eight_are_sent_in_a_tick(self, tmp_path: Path) -> None:
-        """Each in its turn: twelve have been sent after two ticks."""
+    def many(self, proc: Path, *ticks: tuple[float, float, int]) -> list[list[ChainEvent]]:
+        """What is sent at each tick of twelve chains. ticks: second, lost share, process of the culprit."""
         kept = Received()
-        events = ChainEvents(process(tmp_path, 100, cgroup=CGROUPS), [kept], keepers=[kept])
+        events = ChainEvents(process(proc, 100, cgroup=CGROUPS), [kept], keepers=[kept])
         chains = [a_chain(id=f"{number:032x}") for number in range(12)]
-        for second, lost_share in ((0, 0.5), (1, 0.4), (1.25, 0.4)):
+        sent = []
+        for second, lost_share, culprit in ticks:
             now = NOW._replace(monotonic_ns=NOW.monotonic_ns + round(second * SECOND))
-            changed = [replace(one, now=Present(lost_share, 0.5, ())) for one in chains]
-            events.update(changed, lambda _chain: ChainProcess(RANK, 100, ()), now)
+            changed = [replace(one, now=Present(lost_share, 0.5, ((f"hog-{culprit}", 1.0),))) for one in chains]
+            events.update(changed, lambda _chain, tgid=culprit: ChainProcess(RANK, 100, (tgid,)), now)
+            sent.append(kept.events)
+            kept.events = []
+        return sent
 
-        assert len({one.chain_id for one in kept.events[:8]}) == 8
-        assert len({one.chain_id for one in kept.events}) == len(kept.events) == 12
+    def test_of_many_chains_four_are_read_and_eight_sent_in_a_tick(self, tmp_path: Path) -> None:
+        """Each in its turn."""
+        first = [(0, 0.5, 777), (1, 0.4, 777), (1.25, 0.4, 777), (1.5, 0.4, 777)]
+        found = self.many(tmp_path, *first, (4, 0.3, 777), (4.25, 0.3, 777))
+
+        assert [len(events) for events in found] == [0, 4, 4, 4, 8, 4]
+        for ticks in (found[:4], found[4:]):
+            assert len({one.chain_id for events in ticks for one in events}) == 12
+
+    def test_processes_are_always_those_of_the_culprit_beside_them(self, tmp_path: Path) -> None:
+        """Another program is to blame: a chain whose processes have not been read again waits for the next tick."""
+        ticks = [(tick / 4, 0.5 - tick / 50, 777) for tick in range(8)] + [
+            (20 + tick / 4, 0.4, 888) for tick in range(8)
+        ]
+        sent = [event for events in self.many(tmp_path, *ticks) for event in events]
+
+        assert {(one.culprit, one.culprit_tgids) for one in sent} == {("hog-777", (777,)), ("hog-888", (888,))}
+        assert len({one.chain_id for one in sent if one.culprit == "hog-888"}) == 12
 
     def test_less_than_a_percent_is_no_change(self, tmp_path: Path) -> None:
         assert self.after(tmp_path, (0, 0.5), (1.0, 0.503)) == []

@@ -118,6 +118,39 @@ class TestWithoutFreeCpus:
             "renice -n 19 -p $(ls /proc/777/task); echo 19 > /proc/777/autogroup",
         )
 
+    @pytest.mark.parametrize(
+        "unit",
+        [
+            "kubelet.service",
+            "containerd.service",
+            "ssh.service",
+            "systemd-journald.service",
+            "slurmd.service",
+            "init.scope",
+        ],
+    )
+    def test_unit_that_the_node_needs_is_not_slowed_down(self, unit: str) -> None:
+        """The node would leave the cluster. It is shown, and advice is left."""
+        culprit = replace(CULPRIT, groups=groups(f"/system.slice/{unit}"), managed_by=ManagedBy(unit=unit))
+        for process in (culprit, replace(culprit, is_realtime=True)):
+            assert commands(process, CROWDED) == ()
+
+    @pytest.mark.parametrize(("path", "controlled"), [("/user.slice", "/user.slice"), ("/user.slice/a", "/user.slice")])
+    def test_group_that_has_other_programs_is_left_alone(self, path: str, controlled: str) -> None:
+        """A slice, and the group above the culprit's own: the culprit itself gets the lowest priority."""
+        of_slice = groups(path)
+        of_slice["cpu"] = of_slice["cpu"]._replace(controlled=controlled)
+
+        assert commands(replace(CULPRIT, groups=of_slice), CROWDED) == ("renice -n 19 -p $(ls /proc/777/task)",)
+
+    def test_container_of_another_gpu_process_is_left_alone(self) -> None:
+        """It would be slowed down as well."""
+        context = CROWDED._replace(job_paths=frozenset((SCOPE,)))
+
+        culprit = replace(CULPRIT, groups=groups(SCOPE), managed_by=IN_CONTAINER)
+
+        assert not any("docker" in one for one in commands(culprit, context))
+
     def test_group_beside_one_of_the_jobs_gets_the_lowest_weight(self) -> None:
         assert commands(CULPRIT, CROWDED) == ("echo 1 > /sys/fs/cgroup/other/cpu.weight",)
 
