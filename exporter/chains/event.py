@@ -30,6 +30,7 @@ _PARTS_MAX: Final = 256  # names with their shares
 _LINES_MAX: Final = 256
 _PROCESSES_MAX: Final = 4096
 _TGID_MAX: Final = 1 << 22  # PID_MAX_LIMIT
+_OTHER_SHARE: Final = 0.02  # a smaller difference between now and the worst time is not worth a word
 _PATH_CHARACTERS: Final = 5120  # PATH_MAX, and a command around it
 
 Parts = tuple[tuple[str, float], ...]
@@ -153,7 +154,8 @@ class ChainEvent:
         if is_over:
             is_all = self.lost_share >= 1 or self.cause is Cause.COLD_START
             return worst if is_all else f"up to {worst}", ""
-        return present, f" now, {worst} at its worst" if present != worst else ""
+        is_other = self.lost_share - self.present.lost_share >= _OTHER_SHARE
+        return present, f" now, {worst} at its worst" if is_other else ""
 
     @property
     def sentence(self) -> str:

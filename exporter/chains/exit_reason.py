@@ -55,13 +55,13 @@ class Ending(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """`ended by SIGSEGV; the last error was 700 of cudaStreamSynchronize, 0.2 s before`"""
+        """`ended by SIGSEGV; cudaStreamSynchronize had returned error 700 0.2 s before`"""
         how = f"ended by {_name(self.signal)}" if self.signal else f"ended with exit code {self.code}"
         if self.error is None or self.at_ns - self.error.at_ns > RECENT_ERROR_NS:
             return how
         before_seconds = max(self.at_ns - self.error.at_ns, 0) / NANOSECONDS
         when = f"{before_seconds:.1f} s before" if before_seconds >= _AT_ONCE_SECONDS else "immediately before"
-        return f"{how}; the last error was {self.error.code} of {self.error.call}, {when}"
+        return f"{how}; {self.error.call} had returned error {self.error.code} {when}"
 
 
 def _name(number: int) -> str:

@@ -105,8 +105,10 @@ def _effect(chain: ChainSummary, process: ProcessSum | None) -> str:
         return f"{name} has a new normal: {event.detail} ({cause})"
     if event.cause in JOB_CAUSES:
         slowdown = event.present.slowdown
-        times = f" {figures.factor(1 + slowdown)} times" if slowdown is not None else ""
-        return f"{name} {'is' if is_open else 'was'}{times} slower {_BECAUSE[event.cause]} ({cause})"
+        if slowdown is None:
+            return f"{name} {'is' if is_open else 'was'} slower {_BECAUSE[event.cause]} ({cause})"
+        take = f"{'take' if is_open else 'took'} {figures.factor(1 + slowdown)} times as long"
+        return f"steps of {name} {take} {_BECAUSE[event.cause]} ({cause})"
     return f"{name} {'loses' if is_open else 'lost'} {share} of its time to {cause}{worst}"
 
 

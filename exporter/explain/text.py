@@ -43,7 +43,8 @@ class _View(NamedTuple):
     @property
     def span(self) -> str:
         """`the last 5 min`."""
-        return f"the last {figures.duration(self.of.now_unix_ns - self.of.since_unix_ns)}"
+        began_unix_ns = next((gap.ended_unix_ns for gap in self.of.gaps if gap.is_begin), self.of.since_unix_ns)
+        return f"the last {figures.duration(self.of.now_unix_ns - began_unix_ns)}"
 
 
 def lines(explanation: Explanation, zone: tzinfo | None = None) -> list[str]:
@@ -197,7 +198,7 @@ def _details(view: _View, chain: ChainSummary) -> Iterator[str]:
         yield _field("", f"  {printable(command)}")
     has_lines = chain.evidence[:1] == (LINES,)
     for number, line in enumerate(chain.evidence):
-        yield _field("" if number else "lines" if has_lines else "stuck", line)
+        yield _field("" if number else "lines" if has_lines else "stacks", line)
     if not has_lines:
         yield from _slow_lines(chain)
     for number, line in enumerate(chain.ras):
@@ -238,7 +239,7 @@ def _cost(chain: ChainSummary, process: ProcessSum | None) -> str:
     elif event.lost_share:
         without_steps = "" if event.cause is Cause.COLD_START else "; the job has no recurring steps"
         costs.append(f"{percent(event.lost_share)} of the time lost{without_steps}")
-    if is_open and process is not None:
+    if is_open and process is not None and event.now is None:
         covered_ns, steps = process.since(event.began_unix_ns)
         step_ns = mean_ns(steps)
         if step_ns:

@@ -30,6 +30,7 @@ MERGED_FRAMES_MAX = 2 * FRAMES_MAX
 """In a list of native and Python functions."""
 
 _COMM_CHARACTERS = 16
+_LASTING_SECONDS = 0.05  # shorter ones are passed through at every step, and are no place to be stuck in
 
 
 class PythonSection(NamedTuple):
@@ -151,7 +152,12 @@ def format_without_names(stack: Stack) -> tuple[str, ...]:
 def _thread_and_call(stack: Stack) -> str:
     thread = f"thread {stack.tid} ({printable_bytes(stack.comm, _COMM_CHARACTERS)})"
     place = "outside CUDA and NCCL" if stack.operation == OPERATION_NONE else f"in {_operation(stack)}"
-    return f"{thread} has been {place} for {seconds(stack.read_ns - stack.opened_ns):.1f} s"
+    for_seconds = seconds(stack.read_ns - stack.opened_ns)
+    return (
+        f"{thread} has been {place} for {for_seconds:.1f} s"
+        if for_seconds >= _LASTING_SECONDS
+        else f"{thread} was {place}"
+    )
 
 
 def _operation(stack: Stack) -> str:

@@ -89,7 +89,8 @@ def _untouchable(begin: str, acts: CulpritActs, commands: Commands) -> Remedy:
 
 def _advice(found: list[Act], commands: Commands, before: str = "") -> str:
     if _moves(found):
-        return f"{before}Move it to CPUs {cpu_list(commands.context.free_cpus)}, which no GPU process uses."
+        free = commands.context.free_cpus
+        return f"{before}Move it to CPU{'s' if len(free) > 1 else ''} {cpu_list(free)}, which no GPU process uses."
     no_cpu = "" if commands.context.free_cpus else "No CPU is free of GPU processes: "
     if any(act.way is Way.LOWER for act in found):
         return f"{before}{no_cpu or 'It cannot be moved: '}lower its priority, {_DEDICATED}"

@@ -53,9 +53,9 @@ def hang(chain: Chain, commands: Commands) -> Remedy:
     )
 
 
-def crash(chain: Chain, commands: Commands) -> Remedy:
+def crash(_chain: Chain, commands: Commands) -> Remedy:
     return remedy(
-        f"The process crashed ({chain.detail}). Read its own log for the place, and the kernel log for GPU errors (Xid).",
+        "The process crashed. Read its own log for the line where it failed, and the kernel's log for GPU errors (Xid).",
         commands.kernel_log("xid|segfault|traps"),
         commands.line("coredumpctl tail", "coredumpctl --no-pager list | tail -n 5"),
         commands.logs(),

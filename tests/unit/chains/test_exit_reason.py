@@ -47,13 +47,13 @@ class TestSentence:
         """Half a second before."""
         ending = Ending(signal.SIGABRT, 0, at_ns=10 * S, error=CallError("cudaMemcpy", 700, 9 * S + S // 2))
 
-        assert ending.sentence == "ended by SIGABRT; the last error was 700 of cudaMemcpy, 0.5 s before"
+        assert ending.sentence == "ended by SIGABRT; cudaMemcpy had returned error 700 0.5 s before"
 
     def test_error_of_the_last_moment_has_no_age(self) -> None:
         """Rounded it would be 0.0 s."""
         ending = Ending(signal.SIGABRT, 0, at_ns=10 * S, error=CallError("cudaMemcpy", 700, 10 * S - S // 100))
 
-        assert ending.sentence == "ended by SIGABRT; the last error was 700 of cudaMemcpy, immediately before"
+        assert ending.sentence == "ended by SIGABRT; cudaMemcpy had returned error 700 immediately before"
 
     def test_old_error_is_left_out(self) -> None:
         """Two minutes before: it has been lived with."""

@@ -48,14 +48,14 @@ class TestVerdict:
     @pytest.mark.parametrize(
         ("cause", "words"),
         [
-            (Cause.OWN_CODE, "is 1.9 times slower because its own code computes while the GPU waits (own_code)"),
+            (Cause.OWN_CODE, "take 1.9 times as long because its own code computes while the GPU waits (own_code)"),
             (
                 Cause.OWN_WAIT,
-                "is 1.9 times slower because it sleeps or waits for its own child processes or events (own_wait)",
+                "take 1.9 times as long because it sleeps or waits for its own child processes or events (own_wait)",
             ),
             (
                 Cause.GPU,
-                "is 1.9 times slower because calls that wait for the GPU take longer; no host resource explains it (gpu)",
+                "take 1.9 times as long because calls that wait for the GPU take longer; no host resource explains it (gpu)",
             ),
         ],
     )

@@ -98,7 +98,7 @@ class TestOpenChain:
         view = an_event(change=Change.EVIDENCE, evidence=("NCCL RAS: first", "NCCL RAS: second"))
         lines = lines_of(an_event(), view, stacks)
 
-        stuck = lines.index("  stuck   thread 1 has been outside CUDA and NCCL")
+        stuck = lines.index("  stacks  thread 1 has been outside CUDA and NCCL")
         assert lines[stuck + 1 : stuck + 3] == ["  nccl    NCCL RAS: first", "          NCCL RAS: second"]
 
     def test_lines_of_evidence_stand_instead_of_those_of_windows(self) -> None:
@@ -170,8 +170,8 @@ class TestOpenChain:
         )
 
         assert lines[0] == (
-            "rank 3 (pod trainer-0) is 1.9 times slower because calls that wait for the GPU take longer; no host resource"
-            " explains it (gpu), since 08:00:00 UTC (3 min 20 s), severity medium. Still going on."
+            "steps of rank 3 (pod trainer-0) take 1.9 times as long because calls that wait for the GPU take longer;"
+            " no host resource explains it (gpu), since 08:00:00 UTC (3 min 20 s), severity medium. Still going on."
         )
         assert "  why     waits for the GPU take longer: 93 % of the slowdown" in lines
         assert "          shares by cause: lock 4.0 %" in lines
@@ -278,7 +278,7 @@ class TestFailure:
         "lost_share": 0.0,
         "culprits": (),
         "shares": (),
-        "detail": "ended by SIGSEGV; the last error was 700 of cudaStreamSynchronize, 0.2 s before",
+        "detail": "ended by SIGSEGV; cudaStreamSynchronize had returned error 700 0.2 s before",
     }
 
     def test_crash_comes_before_what_is_slow(self) -> None:
@@ -287,7 +287,7 @@ class TestFailure:
         lines = lines_of(an_event(), crash)
 
         assert lines[0] == (
-            "rank 1 (pid 101) crashed: ended by SIGSEGV; the last error was 700 of cudaStreamSynchronize,"
+            "rank 1 (pid 101) crashed: ended by SIGSEGV; cudaStreamSynchronize had returned error 700"
             " 0.2 s before, at 08:00:00 UTC, severity critical."
         )
         assert lines[lines.index("Open chains:") + 1].startswith("  rank 3 (pod trainer-0) loses 46 %")
@@ -332,7 +332,7 @@ class TestNewNormal:
             "Steps of rank 3 (pid 100) take 1.4 times as long as before 08:00:00 UTC: 14.0 ms -> 20.0 ms (own_wait);"
             " this has become their normal length."
         )
-        assert second.startswith("No chain is open. In the last 5 min: rank 3 (pod trainer-0) was")
+        assert second.startswith("No chain is open. In the last 5 min: steps of rank 3 (pod trainer-0) took")
 
     def test_it_comes_first_although_the_chain_is_before_the_span(self) -> None:
         """Its end is two minutes and a half ago; the span is the last minute."""

@@ -28,6 +28,13 @@ class TestFormat:
             "  read+0xd (libc.so.6)",
         )
 
+    def test_thread_that_passes_through_is_not_said_to_be_stuck(self) -> None:
+        """It had been there for a tenth of the shortest time that is printed."""
+        stack = a_stack()
+        (line, *_) = format_stack(stack._replace(read_ns=stack.opened_ns + 10_000_000), Backtrace((), ()), NAMES)
+
+        assert line == "thread 4711 (pt_main_thread) was in cudaStreamSynchronize; it is at"
+
     def test_thread_outside_of_calls_is_one_list(self) -> None:
         """As of a rank that does not join a collective."""
         assert format_stack(a_stack(operation=OPERATION_NONE, call_slot=0), Backtrace(frames(0x2000), ()), NAMES) == (
