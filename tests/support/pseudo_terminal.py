@@ -163,15 +163,17 @@ class Seat:
             return str(self._picture)
 
     def awaited(self, *texts: str, without: Sequence[str] = ()) -> str:
-        """Wait for a picture with these texts and without those."""
+        """Wait for a picture with these texts and without those; returns that very one."""
+
+        def picture() -> str:
+            now = self.picture
+            return now if all(t in now for t in texts) and not any(t in now for t in without) else ""
+
         try:
-            eventually(
-                lambda: all(t in self.picture for t in texts) and not any(t in self.picture for t in without),
-                "the picture",
-            )
+            found: str = eventually(picture, "the picture")
         except AssertionError:
             raise AssertionError(f"never seen: {texts} without {tuple(without)}; instead:\n{self.picture}") from None
-        return self.picture
+        return found
 
     def forgets(self) -> None:
         """Clear the screen, so that the next picture is drawn after this call."""
