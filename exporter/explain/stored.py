@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from exporter.errors import BadInput
+from exporter.errors import BadInput, NotPossibleHere
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, explain
 from exporter.explain.new_normal import NEW_FOR_NS
 from exporter.history.as_of import known_now, known_then
 from exporter.history.process_names import no_match, process_name
 from exporter.history.reader import History, opened
-from exporter.history.recorded_chains import KnownState
+from exporter.history.recorded_chains import KnownState, by_chain, latest_named
 from exporter.history.run import RecordedEvent, Run
 from exporter.history.scope import EVERYTHING, Scope
 from exporter.history.selection import Selection
@@ -24,7 +25,6 @@ from exporter.units import NANOSECONDS
 _CHAIN_ID_MIN = 4
 _CHAIN_ID = re.compile(f"[0-9a-f]{{{_CHAIN_ID_MIN},32}}")
 _LATEST_NS = 3600 * NANOSECONDS
-_NAMED_MAX = 8
 _BEFORE_CHAIN_NS = 10 * NANOSECONDS
 
 
@@ -50,9 +50,8 @@ def explain_stored(
             _refuse_before(history.runs(), at_unix_ns)
 
         def explanation(selected: Selection, *, with_operations: bool) -> Explanation:
-            known = (known_now if at_unix_ns is None else known_then)(
-                history, since_unix_ns, now_unix_ns, events_since_unix_ns=min(since_unix_ns, now_unix_ns - NEW_FOR_NS)
-            )
+            events = _events(history, min(since_unix_ns, now_unix_ns - NEW_FOR_NS)) or history.events(since_unix_ns)
+            known = (known_now if at_unix_ns is None else known_then)(history, since_unix_ns, now_unix_ns, events)
             return explain(
                 known.runs,
                 known.events,
@@ -82,7 +81,7 @@ def explain_chain(path: Path, chain_id: str, *, with_operations: bool = False) -
         of_chain = _of_chain(chain_id, history)
         last = of_chain[-1].event
         since_unix_ns = max(min(one.event.began_unix_ns for one in of_chain) - _BEFORE_CHAIN_NS, 0)
-        known = known_now(history, since_unix_ns, now_unix_ns, of_chain=of_chain)
+        known = known_now(history, since_unix_ns, now_unix_ns, _events(history, since_unix_ns) or of_chain)
         return explain(
             known.runs,
             known.events,
@@ -96,25 +95,24 @@ def explain_chain(path: Path, chain_id: str, *, with_operations: bool = False) -
         )
 
 
+def _events(history: History, since_unix_ns: int) -> list[RecordedEvent]:
+    """Empty where there are too many to read."""
+    with suppress(NotPossibleHere):
+        return history.events(max(since_unix_ns, 0))
+    return []
+
+
 def _of_chain(wanted: str, history: History) -> list[RecordedEvent]:
     """The events of the only chain whose id begins so."""
     is_id = _CHAIN_ID.fullmatch(wanted) is not None
-    matching = _by_chain(history.events_of_chains(wanted)) if is_id else {}
+    matching = by_chain(history.events_of_chains(wanted)) if is_id else {}
     if len(matching) == 1:
         return next(iter(matching.values()))
-    latest = list(_by_chain(history.events(time.time_ns() - _LATEST_NS)).values())[: -_NAMED_MAX - 1 : -1]
-    named = ", ".join(f"{one.event.chain_id[:8]} ({one.event.cause.value})" for *_, one in latest)
+    named = latest_named(by_chain(history.events(time.time_ns() - _LATEST_NS)))
     raise BadInput(
         f"--chain: {'more than one' if matching else 'no'} chain of the history begins with {wanted!r}",
         remedy=f"the latest are {named}" if named else "the history has no chains of the last hour",
     )
-
-
-def _by_chain(events: Iterable[RecordedEvent]) -> dict[str, list[RecordedEvent]]:
-    found: dict[str, list[RecordedEvent]] = {}
-    for one in events:
-        found.setdefault(one.event.chain_id, []).append(one)
-    return found
 
 
 def _refuse_before(runs: Sequence[Run], at_unix_ns: int) -> None:

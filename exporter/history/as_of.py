@@ -8,13 +8,11 @@ that is still open is open now.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from exporter.chains.chain import Change
-from exporter.errors import NotPossibleHere
 from exporter.history.reader import History
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.units import NANOSECONDS
@@ -33,60 +31,34 @@ class Known(NamedTuple):
 
 
 def known_then(
-    history: History, since_unix_ns: int, then_unix_ns: int, *, events_since_unix_ns: int | None = None
+    history: History, since_unix_ns: int, then_unix_ns: int, events: Sequence[RecordedEvent] | None = None
 ) -> Known:
-    """As of a time in the past: what came later is not known yet. events_since_unix_ns: where events are wanted from earlier on.
+    """As of a time in the past: what came later is not known yet. events: read already; None: those since then.
 
     Raises what History raises.
     """
+    events = history.events(since_unix_ns) if events is None else events
     return Known(
         [run.as_of(then_unix_ns) for run in history.runs() if run.began_unix_ns <= then_unix_ns],
-        [one for one in _events(history, since_unix_ns, events_since_unix_ns) if one.event.at_unix_ns <= then_unix_ns],
+        [one for one in events if one.event.at_unix_ns <= then_unix_ns],
         _until(history.windows(since_unix_ns), then_unix_ns),
     )
 
 
 def known_now(
-    history: History,
-    since_unix_ns: int,
-    now_unix_ns: int,
-    *,
-    events_since_unix_ns: int | None = None,
-    of_chain: list[RecordedEvent] | None = None,
+    history: History, since_unix_ns: int, now_unix_ns: int, events: Sequence[RecordedEvent] | None = None
 ) -> Known:
-    """As of the present. events_since_unix_ns: as of known_then(). of_chain: the events of one chain, which are enough where
-    there are too many.
-
-    Raises what History raises.
-    """
+    """As of the present. events: as of known_then(). Raises what History raises."""
+    events = history.events(since_unix_ns) if events is None else events
     runs = history.runs()
     live = runs[-1].id if runs and runs[-1].is_live(now_unix_ns) else None
     latest_unix_ns, until_unix_ns = history.latest_unix_ns(), now_unix_ns + AHEAD_NS
     return Known(
         [run.until(now_unix_ns) for run in runs if run.began_unix_ns <= until_unix_ns or run.id == live],
-        _events_until(
-            _events(history, since_unix_ns, events_since_unix_ns, of_chain), until_unix_ns, now_unix_ns, live
-        ),
+        _events_until(events, until_unix_ns, now_unix_ns, live),
         _until(history.windows(since_unix_ns), until_unix_ns),
         latest_unix_ns if latest_unix_ns > until_unix_ns else 0,
     )
-
-
-def _events(
-    history: History,
-    since_unix_ns: int,
-    wanted_since_unix_ns: int | None,
-    of_chain: list[RecordedEvent] | None = None,
-) -> list[RecordedEvent]:
-    """Those of a longer time if that is wanted, unless there are too many in it."""
-    if of_chain is not None:
-        with suppress(NotPossibleHere):
-            return history.events(since_unix_ns)
-        return of_chain
-    if wanted_since_unix_ns is not None and wanted_since_unix_ns < since_unix_ns:
-        with suppress(NotPossibleHere):
-            return history.events(max(wanted_since_unix_ns, 0))
-    return history.events(since_unix_ns)
 
 
 def _until(windows: Iterator[RecordedWindows], unix_ns: int) -> Iterator[RecordedWindows]:

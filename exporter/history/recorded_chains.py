@@ -6,13 +6,14 @@ In: events of the history or of a recording, and the runs that recorded them. Ou
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.chains.chain import Change
 from exporter.chains.event import ChainEvent
 from exporter.history.run import RecordedEvent, Run
 
+_NAMED_MAX = 8
 CONFIRMATIONS = (Change.CONFIRMED, Change.REFUTED)
 
 
@@ -41,6 +42,20 @@ class RecordedChain(NamedTuple):
         return self.events[-1]
 
 
+def by_chain(events: Iterable[RecordedEvent]) -> dict[str, list[RecordedEvent]]:
+    """Id of a chain -> its events; in the order of their first events."""
+    found: dict[str, list[RecordedEvent]] = {}
+    for one in events:
+        found.setdefault(one.event.chain_id, []).append(one)
+    return found
+
+
+def latest_named(chains: Mapping[str, Sequence[RecordedEvent]]) -> str:
+    """`6f95a1b2 (lock), 77aa01c3 (irq)`: the last ones, for a person who looks for a chain. chains: as of by_chain()."""
+    latest = list(chains.values())[: -_NAMED_MAX - 1 : -1]
+    return ", ".join(f"{one.event.chain_id[:8]} ({one.event.cause.value})" for *_, one in latest)
+
+
 def recorded_chains(
     events: Iterable[RecordedEvent], runs: Mapping[int, Run], live_run: int | None, now_unix_ns: int
 ) -> Iterator[RecordedChain]:
@@ -48,10 +63,7 @@ def recorded_chains(
 
     live_run: id of the run that goes on, None if none does.
     """
-    by_chain: dict[str, list[RecordedEvent]] = {}
-    for one in events:
-        by_chain.setdefault(one.event.chain_id, []).append(one)
-    for recorded in by_chain.values():
+    for recorded in by_chain(events).values():
         confirmations = tuple(one.event for one in recorded if one.event.change in CONFIRMATIONS)
         others = [one for one in recorded if one.event.change not in CONFIRMATIONS]
         others.sort(key=lambda one: one.event.change is Change.RESOLVED)  # evidence may come after the end

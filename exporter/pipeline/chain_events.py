@@ -85,6 +85,8 @@ class ChainEvents:
 
     def update(self, open_chains: Collection[Chain], process_of: Callable[[Chain], ChainProcess], now: Moment) -> None:
         """Send open chains as they are now to the keepers: those that have changed, and each once in REPEAT_NS."""
+        if not self._keepers:
+            return
         now_ns, due, reads_left = now.monotonic_ns, [], READS_MAX
         just_sent = _Known((), now_ns)  # to every sink, as it was opened
         self._known = {

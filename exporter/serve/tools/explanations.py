@@ -14,6 +14,7 @@ from exporter.explain.stored import explain_stored
 from exporter.explain.text import summary
 from exporter.history.as_of import known_now
 from exporter.history.reader import opened
+from exporter.history.recorded_chains import by_chain, latest_named
 from exporter.history.run import RecordedEvent
 from exporter.serve.tools import chain_facts
 from exporter.serve.tools.answer import NextCall, ToolAnswer
@@ -23,7 +24,6 @@ from exporter.serve.tools.tool import AT, INTEGER, NUMBER, OBJECT, SINCE, STRING
 from exporter.units import NANOSECONDS, seconds
 
 _ID_CHARACTERS_MIN: Final = 4
-_NAMED_MAX: Final = 8
 _SHOWN_CHARACTERS: Final = 64
 _WINDOW_SECONDS: Final = 11.0
 
@@ -97,14 +97,11 @@ def _episode(call: ToolCall) -> ToolAnswer:
 
 def _events_of(events: Sequence[RecordedEvent], wanted: str) -> list[RecordedEvent]:
     """Those of the chain whose id begins so, oldest first. Raises UnknownName."""
-    by_chain: dict[str, list[RecordedEvent]] = {}
-    for one in events:
-        by_chain.setdefault(one.event.chain_id, []).append(one)
-    matching = [chain_id for chain_id in by_chain if len(wanted) >= _ID_CHARACTERS_MIN and chain_id.startswith(wanted)]
+    chains = by_chain(events)
+    matching = [chain_id for chain_id in chains if len(wanted) >= _ID_CHARACTERS_MIN and chain_id.startswith(wanted)]
     if len(matching) == 1:
-        return by_chain[matching[0]]
-    latest = [of_chain[-1].event for of_chain in by_chain.values()][: -_NAMED_MAX - 1 : -1]
-    known = ", ".join(f"{event.chain_id[:8]} ({event.cause.value})" for event in latest)
+        return chains[matching[0]]
+    known = latest_named(chains)
     raise UnknownName(
         f"{'more than one' if matching else 'no'} chain begins with {wanted[:_SHOWN_CHARACTERS]!r}",
         remedy=f"the latest of this time: {known}" if known else "no chain is known in this time: use a larger since",

@@ -15,6 +15,7 @@ from exporter.errors import BadInput
 from exporter.explain.explanation import Status
 from exporter.explain.stored import explain_chain, explain_stored, open_chain
 from exporter.explain.text import lines
+from exporter.history import reader
 from exporter.history.file_guard import claim
 from exporter.history.store import Store
 from exporter.history.window_batch import WindowBatch
@@ -96,6 +97,31 @@ class TestExplainChain:
             explain_chain(history(tmp_path, fresh()), wanted)
 
         assert raised.value.remedy == "the latest are 11111111 (cpu_contention)"
+
+
+class TestBusyHistory:
+    """A job that crashes again and again has filled it: more events than are read at once."""
+
+    @pytest.fixture
+    def busy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """Seven older chains an hour ago, and one that is open."""
+        monkeypatch.setattr(reader, "EVENTS_MAX", 8)
+        hour_ago = (time.time_ns() - NOON) / SECOND - 3600
+        crashes = [an_event(hour_ago, chain_id=f"{number:032x}", tgid=900 + number) for number in range(7)]
+        return history(tmp_path, *(event for one in crashes for event in (one, resolved(one, 1))), fresh())
+
+    def test_chain_of_a_page_is_found(self, busy: Path) -> None:
+        assert explain_chain(busy, "1111").chains[0].event.chain_id == "1" * 32
+
+    def test_one_that_is_as_old_as_the_others_is_found(self, busy: Path) -> None:
+        """With its own events alone."""
+        (chain,) = explain_chain(busy, f"{3:032x}").chains
+
+        assert chain.event.tgid == 903
+
+    def test_last_minutes_are_explained_without_the_hours_before(self, busy: Path) -> None:
+        """What was before is read for jobs with a new normal only."""
+        assert [one.event.chain_id for one in explain_stored(busy, 300.0).chains] == ["1" * 32]
 
 
 class TestAt:
