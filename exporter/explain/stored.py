@@ -110,7 +110,7 @@ def _of_chain(wanted: str, history: History) -> list[RecordedEvent]:
         return next(iter(matching.values()))
     named = latest_named(by_chain(history.events(time.time_ns() - _LATEST_NS)))
     raise BadInput(
-        f"--chain: {'more than one' if matching else 'no'} chain of the history begins with {wanted!r}",
+        f"--chain: {'more than one' if matching else 'no'} chain in the history begins with {wanted!r}",
         remedy=f"the latest are {named}" if named else "the history has no chains of the last hour",
     )
 

@@ -132,7 +132,7 @@ def _new_normal(view: _View) -> str:
     first, *others = view.of.new_normals
     labels, event = first.process.labels, first.event
     lengths = f"{figures.duration(event.usual_step_ns)} -> {figures.duration(first.step_ns)}"
-    more = f" So it is with {_count(len(others), 'more process', 'more processes')}." if others else ""
+    more = f" The same holds for {_count(len(others), 'more process', 'more processes')}." if others else ""
     name = process_name(labels.identity, labels.tgid, labels.comm)
     return (
         f"Steps of {name} take {figures.factor(first.ratio)} times as long as before"

@@ -89,7 +89,7 @@ class Commands:
         """The end of an advice, where py-spy would help and is not installed."""
         is_needed = self._job is not None and not self.has("py-spy")
         return (
-            " py-spy would show the lines of Python, and is not installed here: `pip install py-spy`."
+            " py-spy, which is not installed here, would show the job's developers the lines of Python (`pip install py-spy`)."
             if is_needed
             else ""
         )

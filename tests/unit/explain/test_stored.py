@@ -93,7 +93,7 @@ class TestExplainChain:
     @pytest.mark.parametrize(("wanted", "reason"), [("9999", "no chain"), ("111", "no chain"), ("1" * 33, "no chain")])
     def test_unknown_one_names_the_latest(self, tmp_path: Path, wanted: str, reason: str) -> None:
         """And characters that are too few for one."""
-        with pytest.raises(BadInput, match=f"--chain: {reason} of the history begins with '{wanted}'") as raised:
+        with pytest.raises(BadInput, match=f"--chain: {reason} in the history begins with '{wanted}'") as raised:
             explain_chain(history(tmp_path, fresh()), wanted)
 
         assert raised.value.remedy == "the latest are 11111111 (cpu_contention)"

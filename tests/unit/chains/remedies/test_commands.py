@@ -83,7 +83,7 @@ class TestPySpy:
         remedy = remedy_of(a_chain(cause=Cause.LOCK), TRAINER._replace(node=node))
 
         assert remedy.what.endswith(
-            "py-spy would show the lines of Python, and is not installed here: `pip install py-spy`."
+            "py-spy, which is not installed here, would show the job's developers the lines of Python (`pip install py-spy`)."
         )
         assert not [one for one in remedy.commands if "py-spy" in one]
 
