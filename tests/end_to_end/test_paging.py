@@ -87,11 +87,11 @@ def both(told: list[Notification]) -> list[dict[str, Any]]:
     return paged if len(paged) > 1 else []
 
 
-def incident(container: str, chain: str, **changes: Any) -> dict[str, Any]:
+def incident(container: str, chain: str, *, node: str = "a", **changes: Any) -> dict[str, Any]:
     """A critical chain of a job on bare metal, with annotations that name it."""
     annotations = {name: f"{name} of {chain}" for name in ("description", "explain", "dashboard", "runbook_url")}
-    labels = {"alertname": CRITICAL, "severity": "critical", "node": "a", "container": container, "chain_id": chain}
-    return {"labels": labels, "annotations": annotations, **changes}
+    labels = {"alertname": CRITICAL, "severity": "critical", "node": node, "container": container, "chain_id": chain}
+    return {"labels": labels | {"cause": "lock"}, "annotations": annotations, **changes}
 
 
 def messages(found: Receiver, of: str) -> list[dict[str, Any]]:
@@ -149,6 +149,21 @@ class TestMessages:
 
         assert first["dedup_key"] != second["dedup_key"]
         assert "1111" not in json.dumps(second)
+
+    @pytest.mark.parametrize(
+        ("container", "incidents"), [("", 2), ("trainer.service", 2), ("trainer.service (uid 7)", 2), ("job_1", 1)]
+    )
+    def test_job_of_a_batch_system_is_one_incident_on_all_its_nodes(
+        self, tmp_path: Path, container: str, incidents: int
+    ) -> None:
+        """A service of the same name on another node is another job, and so is a process in no container."""
+        with receiver() as found, alerting(found, tmp_path / "alertmanager", with_messages) as server:
+            send(server, incident(container, "1111"))
+            eventually(lambda: first_of("1111", messages(found, "pagerduty")), "the first node pages")
+            send(server, incident(container, "2222", node="b"))
+            eventually(lambda: first_of("2222", messages(found, "pagerduty")), "the second node pages")
+
+            assert len({one["dedup_key"] for one in messages(found, "pagerduty")}) == incidents
 
 
 class TestConfiguration:

@@ -1,7 +1,7 @@
 """While a chain is open and changes, every surface has the same figures, and they are those of the job's own log.
 
-One program takes the job's CPU, then three copies of a second one, then the first one again: one chain, whose share and culprit
-change. At five moments the metrics, `explain` and `top` are read, and compared with the steps that the job has printed.
+One program takes what the job needs, then several copies of a second one, then the first one again: one chain, whose share and
+culprit change. At five moments the metrics, `explain` and `top` are read, and compared with the steps that the job has printed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,20 +20,24 @@ import pytest
 import gpustall_standin as standin
 from gpustall_standin.job import SPIN
 from gpustall_standin.scenarios import HOST_BOUND
+from tests.faults.episode import LOADER_BOUND
+from tests.faults.injectors import disk
 from tests.faults.injectors.cpu import named_shell
+from tests.faults.registry import WORKER
+from tests.faults.scenes import DISK_BYTES, FLOODED_BYTES, READ_BYTES
 from tests.support.exporter_process import COMMAND, Exporter, running
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.requirements import need_tracing
 from tests.support.standin_gpu import built
 from tests.support.traced import eventually
 
-CPU = "1"
-"""The job and the programs that take it have the same one."""
+JOB_CPU, WORKER_CPU = "1", "0"
 LEARN_SECONDS = 15
 WINDOW_SECONDS = 10.0
 """What holds now is the mean of so long."""
-COURSE = (("first-hog", 1, (13,)), ("second-hog", 3, (6, 13)), ("first-hog", 1, (6, 13)))
-"""(program, copies, seconds after its start at which everything is read)."""
+FIRST, SECOND = "first-hog", "second-hog"
+SECONDS = ((13,), (6, 13), (6, 13))
+"""After the start of each program, at which everything is read."""
 TICK = 0.04
 """By how much a mean of ten seconds changes in a tick and a half, where two thirds of the time are lost in it."""
 
@@ -47,17 +51,67 @@ class Step(NamedTuple):
     length_ns: int
 
 
+class Fault(NamedTuple):
+    """flags: of the job. cpus: of its ranks and of its worker, as taskset takes them, "" for all.
+
+    copies: of the first program and of the second. taken(program, copies): what takes from the job what it needs.
+    """
+
+    flags: tuple[str, ...]
+    cpus: tuple[str, str]
+    copies: tuple[int, int]
+    taken: Callable[[str, int], AbstractContextManager[object]]
+
+
+def spinning(cpus: str) -> Callable[[str, int], AbstractContextManager[object]]:
+    return lambda program, copies: named_shell(program, SPIN, count=copies, cpus=cpus)
+
+
+@contextmanager
+def crowded_cpu() -> Iterator[Fault]:
+    """Of the job itself."""
+    yield Fault(HOST_BOUND, (JOB_CPU, JOB_CPU), (1, 3), spinning(JOB_CPU))
+
+
+@contextmanager
+def crowded_cpu_of_worker() -> Iterator[Fault]:
+    """The rank has a CPU without other programs."""
+    yield Fault(LOADER_BOUND, (JOB_CPU, WORKER_CPU), (1, 3), spinning(WORKER_CPU))
+
+
+@contextmanager
+def flooded_disk() -> Iterator[Fault]:
+    """From which the job's worker reads each batch."""
+    with disk.file_of(DISK_BYTES) as own, disk.file_of(FLOODED_BYTES) as others:
+        flags = ("--loader-direct", f"--loader-file={own}", f"--loader-read-bytes={READ_BYTES}")
+        yield Fault(
+            (*LOADER_BOUND, *flags), ("", ""), (2, 8), lambda program, copies: disk.flood(others, copies, program)
+        )
+
+
 class Job:
     """Steps, as the job has printed them."""
 
-    def __init__(self) -> None:
-        command = ["taskset", "-c", CPU, *standin.trainer_command("--ranks=1", "--seed=1", *HOST_BOUND)]
+    def __init__(self, fault: Fault) -> None:
+        command = standin.trainer_command("--ranks=1", "--seed=1", *fault.flags)
         self.process = subprocess.Popen(
             command, env=standin.environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         self.steps: list[Step] = []
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._follower.start()
+        eventually(lambda: self.steps, "the first step")
+        for of_worker, cpus in enumerate(fault.cpus):
+            if cpus:
+                self._pin(cpus, is_worker=bool(of_worker))
+
+    def _pin(self, cpus: str, *, is_worker: bool) -> None:
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,comm=", "-s", str(self.process.pid)], capture_output=True, text=True, check=True
+        )
+        for pid, comm in map(str.split, listed.stdout.splitlines()):
+            if (comm == WORKER) == is_worker:
+                subprocess.run(["taskset", "-acp", cpus, pid], stdout=subprocess.DEVNULL, check=True)
 
     def _follow(self) -> None:
         assert self.process.stdout is not None
@@ -93,9 +147,9 @@ class Moment(NamedTuple):
 
 
 @contextmanager
-def a_job() -> Iterator[Job]:
+def a_job(fault: Fault) -> Iterator[Job]:
     built()
-    job = Job()
+    job = Job(fault)
     try:
         yield job
     finally:
@@ -135,18 +189,19 @@ def moment(exporter: Exporter, history: Path, job: Job, usual_ns: float, culprit
     return Moment(culprit, is_steady, truth, (before, after), explained, shown)
 
 
-@pytest.fixture(scope="module")
-def moments(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
+@pytest.fixture(scope="module", params=[crowded_cpu, crowded_cpu_of_worker, flooded_disk], ids=lambda one: one.__name__)
+def moments(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
     need_tracing()
     history = tmp_path_factory.mktemp("while_open") / "state" / "history.sqlite"
     found = []
-    with running(f"--history.path={history}") as exporter, a_job() as job:
-        eventually(lambda: job.steps, "the first step")
+    with request.param() as fault, running(f"--history.path={history}") as exporter, a_job(fault) as job:
         time.sleep(LEARN_SECONDS)
         now_ns = time.monotonic_ns()
         usual_ns = job.mean_ns(now_ns - round(WINDOW_SECONDS * 1e9), now_ns)
-        for program, copies, seconds in COURSE:
-            with named_shell(program, SPIN, count=copies, cpus=CPU):
+        for program, copies, seconds in zip(
+            (FIRST, SECOND, FIRST), (*fault.copies, fault.copies[0]), SECONDS, strict=True
+        ):
+            with fault.taken(program, copies):
                 began_seconds = time.monotonic()
                 for second in seconds:
                     time.sleep(max(began_seconds + second - time.monotonic(), 0))
@@ -199,4 +254,4 @@ class TestWhileOpen:
         pids = [tuple(one.explained["culprit_pids"]) for one in moments if one.is_steady]
 
         assert len(set(pids)) == len(pids)
-        assert [len(one) for one in pids] == [copies for _, copies, _ in COURSE]
+        assert all(pids)

@@ -88,16 +88,16 @@ def slow_reads(group: Group, device: Path, bytes_per_second: int) -> Iterator[No
 
 
 @contextmanager
-def flood(path: Path, count: int) -> Iterator[None]:
+def flood(path: Path, count: int, name: str = READER) -> Iterator[None]:
     """So many processes read a file from end to end, a MiB at a time and past the page cache: the disk is never without them."""
     dd = shutil.which("dd")
     if dd is None:
         raise NotPossible("there is no dd")
     with tempfile.TemporaryDirectory() as folder:
-        reader = Path(folder) / READER
+        reader = Path(folder) / name
         reader.symlink_to(dd)
         read = f"{reader} if={path} of=/dev/null bs=1M iflag=direct 2>/dev/null"
-        with named_shell(READER, f'while kill -0 "$1" 2>/dev/null; do {read}; done', count=count):
+        with named_shell(name, f'while kill -0 "$1" 2>/dev/null; do {read}; done', count=count):
             yield
 
 

@@ -1,0 +1,155 @@
+"""Ten faults in each of three jobs of a node, and the pages of all: a job of Slurm, one in a container, and one in neither.
+
+A round starts the three jobs, each with another fault, and lets them run; in ten rounds each job has had each fault. Prometheus,
+Alertmanager and the exporter run all the time, so pages of earlier rounds are being resolved while new ones fire.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exporter.causes import Cause
+from gpustall_standin.scenarios import HOST_BOUND
+from tests.faults.episode import Episode, Scene
+from tests.faults.injectors.cpu import hogs
+from tests.faults.job import Place, run
+from tests.faults.registry import EPISODES
+from tests.support.alertmanager_server import with_messages
+from tests.support.named_cgroup import named_cgroup
+from tests.support.paging import Paged, paging
+
+LEARN_SECONDS = 15
+FAULT_SECONDS = 30
+SCRAPE_SECONDS = 1
+"""A chain of a job that has ended is open for some seconds."""
+HOGS = 3
+OWN_CPU, OTHER_CPU = "1", "0"
+CONTAINER = "3f1b0a2c" + "5e" * 28
+JOBS = {"job_4711": "slurm/uid_1000/job_4711/step_0", CONTAINER[:12]: f"docker/{CONTAINER}", "": ""}
+"""Value of the label `container` -> path of the control group of the job."""
+
+
+@contextmanager
+def _crowded_cpu() -> Iterator[Scene]:
+    """The CPU of this job alone."""
+    yield Scene(place=Place(cpus=OWN_CPU), injector=lambda _: hogs(HOGS, cpus=OWN_CPU))
+
+
+FAULTS: tuple[Episode, ...] = (
+    Episode("cpu", "", Cause.CPU_CONTENTION, flags=HOST_BOUND, scene=_crowded_cpu),
+    *(
+        EPISODES[name]
+        for name in (
+            "own-quota",
+            "loader-sleeps",
+            "lock-holder-sleeps",
+            "slow-copy",
+            "slow-peer",
+            "slow-rank",
+            "hung-rank",
+            "crash",
+            "out-of-memory",
+        )
+    ),
+)
+_BUSY = 3
+"""Jobs of the first faults use a whole CPU, which no other job has. The three jobs of a round are three or more faults apart."""
+_APART = (0, 3, 6)
+
+
+class Received(NamedTuple):
+    """A page, and what its command prints. fault: of the job that it names, None if that has none."""
+
+    summary: str
+    container: str
+    fault: Episode | None
+    since_unix_seconds: float
+    text: str
+    explained: dict[str, Any]
+
+    @property
+    def chain(self) -> dict[str, Any]:
+        """The first one that the command prints."""
+        (first, *_) = self.explained["chains"]
+        return dict(first)
+
+    @property
+    def is_of_the_incident(self) -> bool:
+        """Its title and the first chain are of this job and of the fault that it has."""
+        chain = self.chain
+        return (
+            self.fault is not None
+            and chain["cause"] in self.fault.causes
+            and chain["container"] == self.container
+            and chain["began_unix_seconds"] >= self.since_unix_seconds
+            and self.text.splitlines()[0].count(chain["cause"]) == 1
+        )
+
+
+def rounds() -> Iterator[dict[str, Episode]]:
+    """Container -> fault. Each job has each fault once."""
+    for number in range(len(FAULTS)):
+        yield {name: FAULTS[(number + apart) % len(FAULTS)] for name, apart in zip(JOBS, _APART, strict=True)}
+
+
+def pages(folder: Path) -> dict[tuple[str, str], list[Received]]:
+    """(container, name of the fault) -> what paged in that round for that job. Takes eight minutes."""
+    received: dict[tuple[str, str], list[Received]] = {}
+    with paging(folder, SCRAPE_SECONDS, with_messages) as node:
+        for faults in rounds():
+            received |= _round(faults, node)
+    return received
+
+
+def _round(faults: dict[str, Episode], node: Paged) -> dict[tuple[str, str], list[Received]]:
+    count, since = len(_pages(node)), time.time()
+    received: dict[tuple[str, str], list[Received]] = {(name, fault.name): [] for name, fault in faults.items()}
+    with ThreadPoolExecutor(len(faults)) as pool:
+        jobs = [pool.submit(_job, name, fault) for name, fault in faults.items()]
+        while not all(one.done() for one in jobs):
+            time.sleep(SCRAPE_SECONDS)
+            for event in _pages(node)[count:]:
+                count += 1
+                page = _received(event, faults, since, node)
+                received.setdefault((page.container, page.fault.name if page.fault else ""), []).append(page)
+        for one in jobs:
+            one.result()
+    return received
+
+
+def _job(name: str, fault: Episode) -> None:
+    episode = fault.lasting(LEARN_SECONDS, FAULT_SECONDS, 1)
+    cpus = OWN_CPU if fault in FAULTS[:_BUSY] else OTHER_CPU
+    with ExitStack() as stack:
+        scene = stack.enter_context(episode.scene())
+        groups = scene.place.groups
+        if path := JOBS[name]:
+            groups += (stack.enter_context(named_cgroup("freezer", path)),)
+        run(
+            (*episode.common_flags(), *scene.flags, *episode.fault_flags()),
+            episode.windows,
+            place=replace(scene.place, groups=groups, cpus=cpus),
+            injector=scene.injector,
+            patience_seconds=LEARN_SECONDS + FAULT_SECONDS,
+        )
+
+
+def _pages(node: Paged) -> list[dict[str, Any]]:
+    """Events of PagerDuty that ask for a person, in order."""
+    events = [json.loads(one.content) for one in node.found.requests if one.path == "/pagerduty"]
+    return [one for one in events if one["event_action"] == "trigger"]
+
+
+def _received(event: dict[str, Any], faults: dict[str, Episode], since: float, node: Paged) -> Received:
+    summary = event["payload"]["summary"]
+    container = next((name for name in faults if name and f"container {name} " in summary), "")
+    command = event["payload"]["custom_details"]["explain"]
+    text, document = node.pasted(command), json.loads(node.pasted(command, "--format=json"))
+    return Received(summary, container, faults.get(container), since, text, document)
