@@ -32,7 +32,7 @@ SCRAPE_SECONDS = 1
 HOGS = 3
 OWN_CPU, OTHER_CPU = "1", "0"
 CONTAINER = "3f1b0a2c" + "5e" * 28
-JOBS = {"job_4711": "slurm/uid_1000/job_4711/step_0", CONTAINER[:12]: f"docker/{CONTAINER}", "": ""}
+JOBS = {"job_2718": "slurm/uid_1001/job_2718/step_0", CONTAINER[:12]: f"docker/{CONTAINER}", "": ""}
 """Value of the label `container` -> path of the control group of the job."""
 
 

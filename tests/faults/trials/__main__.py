@@ -39,19 +39,20 @@ class Results:
         self.failed = 0
         self.left_out = 0
 
-    def add(self, trial: Trial) -> Case | None:
-        """Compares it; prints its row."""
+    def add(self, trial: Trial) -> list[Case]:
+        """Compares it; prints a row for each of its parts."""
         try:
-            case = score(trial)
+            cases = score(trial)
         except ValueError as reason:
             self.fail(trial.planned, str(reason))
-            return None
-        if case.truth.is_settled:
-            self.cases.append(case)
-        else:
-            self.left_out += 1
-        print(case_row(case), flush=True)
-        return case
+            return []
+        for case in cases:
+            if case.truth.is_settled:
+                self.cases.append(case)
+            else:
+                self.left_out += 1
+            print(case_row(case), flush=True)
+        return cases
 
     def fail(self, planned: PlannedTrial, reason: str) -> None:
         """The rig did not do what it should."""
@@ -93,9 +94,10 @@ def recorded(plan: Iterable[PlannedTrial], results: Results, out: Path | None, *
                 trial = play(planned, libraries)
                 if out is not None:
                     save(trial, out)
-                case = results.add(trial)
-                if is_live and case is not None:
-                    print(agreement(case, score(play_live(planned, libraries))), flush=True)
+                cases = results.add(trial)
+                if is_live and cases:
+                    for case, live in zip(cases, score(play_live(planned, libraries)), strict=True):
+                        print(agreement(case, live), flush=True)
             except NotPossible as reason:
                 print(f"| {planned.name} | not possible here: {reason} |", flush=True)
             except (RuntimeError, TimeoutError) as reason:
@@ -133,13 +135,17 @@ def run(
     is_live: bool = False,
     decoys: Decoys = Decoys.HALF,
     is_crowded: bool = False,
+    in_sequence: bool = False,
 ) -> int:
     """Prints rows and figures. Exit code: 1 when a trial failed."""
     began_at = time.monotonic()
     results = Results()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    plan = planned_trials(seed, count, kind, fault, decoys=decoys, is_crowded=is_crowded)
+    if in_sequence:
+        plan = list(Planner(seed, shapes_of(kind), OUTSIDE).sequences(count))
+    else:
+        plan = planned_trials(seed, count, kind, fault, decoys=decoys, is_crowded=is_crowded)
     print(f"\n{len(plan)} trials, live: --trials {count} --seed {seed}.\n\n{CASE_HEAD}", flush=True)
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -167,6 +173,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--crowded", action="store_true", help="beside 200 short programs a minute, each with another name"
+    )
+    parser.add_argument(
+        "--in-sequence", action="store_true", help="each trial has 6 to 12 faults and decoys, in one job"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the recordings there")
     parser.add_argument("--replay", type=Path, metavar="DIR", help="compare the recordings there, run nothing")
@@ -197,6 +206,7 @@ def main() -> int:
             is_live=asked.live,
             decoys=asked.decoys,
             is_crowded=asked.crowded,
+            in_sequence=asked.in_sequence,
         )
     results = Results()
     print(f"Replay of what was recorded in {asked.replay.name}: no program runs.\n\n{CASE_HEAD}", flush=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from exporter.causes import HOST_CAUSES
@@ -21,6 +21,10 @@ SHARES = (0.1, 3.0)
 FAULT_SECONDS = (8.0, 20.0)
 INSIDE, INSIDE_DECOY, NOTHING = 0.4, 0.25, 0.1
 TWO_AT_ONCE = 0.1
+IN_SEQUENCE = (6, 12)
+SEQUENCE_FAULT_SECONDS = (8.0, 14.0)
+GAP_SECONDS = 12.0
+"""Of a sequence, after each fault: the job recovers, and ten seconds before a fault are what it is compared with."""
 ON_ONE_CPU = 0.3
 ONE_CPU = "0"
 HOST = frozenset(cause.value for cause in HOST_CAUSES)
@@ -51,7 +55,8 @@ class PlannedFault:
 class PlannedTrial:
     """faults: none, one, or a second one that begins in the middle of the first. cpus: as taskset takes them, "" for all.
 
-    is_crowded: programs with ever other names start and end beside it all the time.
+    is_crowded: programs with ever other names start and end beside it all the time. gap_seconds: where it is not 0, any number
+    of faults and decoys have the job in sequence, with so long between them.
     """
 
     number: int
@@ -62,11 +67,17 @@ class PlannedTrial:
     cpus: str
     fault_seconds: float
     is_crowded: bool = False
+    gap_seconds: float = 0.0
 
     @property
     def name(self) -> str:
         """Name of its file."""
-        return f"{self.seed}-{self.number:03}-{self.shape}-{'+'.join(fault.name for fault in self.faults) or 'nothing'}"
+        faults = "+".join(fault.name for fault in self.faults) or "nothing"
+        return f"{self.seed}-{self.number:03}-{self.shape}-{f'{len(self.faults)}-in-sequence' if self.gap_seconds else faults}"
+
+    def part(self, number: int) -> PlannedTrial:
+        """One fault of a sequence, as if it were a trial."""
+        return replace(self, faults=(self.faults[number],), gap_seconds=0.0)
 
 
 class Planner:
@@ -85,6 +96,29 @@ class Planner:
             order = order or self._random.sample(self._shapes, len(self._shapes))
             is_decoy = decoys is Decoys.ONLY or (decoys is Decoys.HALF and number % 2 == 1)
             yield self._trial(number, order.pop(), is_decoy=is_decoy)
+
+    def sequences(self, count: int) -> Iterator[PlannedTrial]:
+        """Of faults and decoys as they come, in one job each; every shape as often as any other."""
+        order: list[Shape] = []
+        for number in range(count):
+            order = order or self._random.sample(self._shapes, len(self._shapes))
+            yield self._sequence(number, order.pop())
+
+    def _sequence(self, number: int, shape: Shape) -> PlannedTrial:
+        extra = Extra.NONE if shape.source else self._random.choice(tuple(Extra))
+        cpus = ONE_CPU if shape.ranks == 1 and self._random.random() < ON_ONE_CPU else ""
+        able = [fault for fault in self._outside.values() if is_felt(shape, fault) and is_possible(fault, extra, cpus)]
+        chosen = []
+        for _ in range(self._random.randint(*IN_SEQUENCE)):
+            is_decoy = self._random.random() < 0.5
+            inside = shape.decoys if is_decoy else shape.faults
+            outside = [fault.name for fault in able if fault.is_decoy == is_decoy]
+            is_inside = bool(inside) and (not outside or self._random.random() < (INSIDE_DECOY if is_decoy else INSIDE))
+            chosen.append(self._fault(shape, self._random.choice(inside if is_inside else outside)))
+        seconds = self._random.uniform(*SEQUENCE_FAULT_SECONDS)
+        return PlannedTrial(
+            number, self._seed, shape.name, tuple(chosen), extra, cpus, seconds, gap_seconds=GAP_SECONDS
+        )
 
     def only(self, name: str, count: int) -> Iterator[PlannedTrial]:
         """One fault or decoy, in shapes that can have it."""
@@ -132,6 +166,13 @@ class Planner:
 def is_felt(shape: Shape, fault: OutsideFault) -> bool:
     """A program in C++ does nothing besides; a job of several ranks does not fit on one CPU."""
     return not (shape.source and fault.extra) and not (shape.ranks > 1 and fault.is_of_one_cpu)
+
+
+def is_possible(fault: OutsideFault, extra: Extra, cpus: str) -> bool:
+    """Whether it can be brought to a job that does this besides, on these CPUs."""
+    return (
+        fault.extra in (None, extra) and not (fault.is_of_one_cpu and not cpus) and not (fault.is_of_all_cpus and cpus)
+    )
 
 
 def is_decoy(faults: Iterable[PlannedFault], outside: Mapping[str, OutsideFault]) -> bool:

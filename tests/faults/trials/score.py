@@ -157,18 +157,48 @@ def is_named(culprit: str, wanted: Iterable[str]) -> bool:
     return GROUP in culprit or any(culprit.startswith(name[:15]) for name in wanted)
 
 
-def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
-    """The case of a trial. Raises ValueError when its job made no steps before the fault."""
-    on_ns = min(begin for begin, _ in trial.run.injections_ns)
-    off_ns = max(end for _, end in trial.run.injections_ns)
-    has_pauses = SHAPES[trial.planned.shape].has_pauses
-    is_alone = SHAPES[trial.planned.shape].ranks == 1 and not has_pauses
-    truth = truth_of(trial.run.steps, on_ns, off_ns, has_pauses=has_pauses)
-    right = accepted(trial.planned.faults, outside, SHAPES[trial.planned.shape].ranks)
+class Part(NamedTuple):
+    """One fault of a trial, or all of one whose faults overlap.
+
+    on_ns, off_ns: of the fault. from_ns, until_ns: chains that open in between are counted here.
+    """
+
+    planned: PlannedTrial
+    on_ns: int
+    off_ns: int
+    from_ns: int
+    until_ns: int
+
+
+def parts_of(trial: Trial) -> list[Part]:
+    """In the order in which they came. All of the trial's time is part of one of them."""
+    moments, planned = trial.run.injections_ns, trial.planned
+    if planned.gap_seconds:
+        faults = [(planned.part(number), *moment) for number, moment in enumerate(moments)]
+    else:
+        faults = [(planned, min(on_ns for on_ns, _ in moments), max(off_ns for _, off_ns in moments))]
+    ends = [0, *(off_ns + GRACE_NS for _, _, off_ns in faults[:-1]), max(step.end_ns for step in trial.run.steps)]
+    return [Part(*fault, *span) for fault, span in zip(faults, pairwise(ends), strict=True)]
+
+
+def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> list[Case]:
+    """The case of each part of a trial. Raises ValueError when its job made no steps before a fault."""
     events = trial.events
-    opened = [event for event in events if event.change is Change.OPENED]
+    return [_case(trial, part, events, outside) for part in parts_of(trial)]
+
+
+def _case(trial: Trial, part: Part, events: Iterable[Event], outside: Mapping[str, OutsideFault]) -> Case:
+    planned, on_ns, off_ns, from_ns, until_ns = part
+    shape = SHAPES[planned.shape]
+    has_pauses = shape.has_pauses
+    is_alone = shape.ranks == 1 and not has_pauses
+    truth = truth_of(trial.run.steps, on_ns, off_ns, has_pauses=has_pauses)
+    right = accepted(planned.faults, outside, shape.ranks)
+    is_last = part == parts_of(trial)[-1]
+    own = [event for event in events if from_ns <= event.now_ns and (event.now_ns < until_ns or is_last)]
+    opened = [event for event in own if event.change is Change.OPENED]
     resolved = {event.chain.id: event.chain for event in events if event.change is Change.RESOLVED}
-    nothing_is_wrong = is_decoy(trial.planned.faults, outside)
+    nothing_is_wrong = is_decoy(planned.faults, outside)
     is_fault = not nothing_is_wrong and truth.is_real
     mine = [
         event
@@ -185,14 +215,13 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
     ]
     is_excused = [
         _is_start(trial, event)
-        or (not is_on_purpose(trial.planned) and is_slow(trial.run.steps, event, on_ns, off_ns, has_pauses=has_pauses))
+        or (not is_on_purpose(planned) and is_slow(trial.run.steps, event, on_ns, off_ns, has_pauses=has_pauses))
         for event in others
     ]
-    rules = list(alarms(trial.gauges))
-    end_ns = max(step.end_ns for step in trial.run.steps)
-    whole_ns = end_ns - first_ns(trial)
+    rules = [rule for rule in alarms(trial.gauges) if from_ns <= rule.now_ns and (rule.now_ns < until_ns or is_last)]
+    whole_ns = until_ns - max(from_ns, first_ns(trial))
     return Case(
-        trial.planned,
+        planned,
         truth,
         nothing_is_wrong,
         right,
@@ -204,7 +233,7 @@ def score(trial: Trial, outside: Mapping[str, OutsideFault] = OUTSIDE) -> Case:
         whole_ns - (off_ns + GRACE_NS - on_ns if is_fault else 0),
         tuple(rule for rule in rules if is_fault and on_ns <= rule.now_ns <= off_ns + GRACE_NS),
         tuple(rule for rule in rules if not (is_fault and on_ns <= rule.now_ns)),
-        booked(trial.run, truth, on_ns, off_ns, published(right, mine, resolved))
+        booked(trial.run, truth, part, published(right, mine, resolved))
         if is_fault and trial.run.ticks and is_alone
         else None,
     )
@@ -228,11 +257,12 @@ def is_slow(steps: Iterable[Step], event: Event, on_ns: int, off_ns: int, *, has
     return bool(during and quiet) and sum(during) / len(during) / median(quiet) - 1 >= SLOWER
 
 
-def booked(run: RecordedRun, truth: StepTruth, on_ns: int, off_ns: int, published: Published) -> Booked:
+def booked(run: RecordedRun, truth: StepTruth, part: Part, published: Published) -> Booked:
     """Sums of the rank to which most was booked."""
+    on_ns, off_ns = part.on_ns, part.off_ns
     sums = [0.0]
     if published.has_charges:
-        before_ns = on_ns - (off_ns - on_ns)
+        before_ns = max(on_ns - (off_ns - on_ns), part.from_ns)
         numbers = [last_before(run, moment) for moment in (before_ns, on_ns)]
         numbers.append(min(first_after(run, off_ns) + 1, len(run.ticks) - 1))
         entered = books(run, numbers)

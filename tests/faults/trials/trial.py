@@ -40,7 +40,7 @@ START_SECONDS = 90.0
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that is over. run.injections_ns: when the fault was on; of a second one, its time as well.
+    """A trial that is over. run.injections_ns: when each fault was on, in the order of their begin.
 
     events: of the chains, when the exporter itself ran; None to replay the recording.
     """
@@ -75,7 +75,7 @@ def perform(planned: PlannedTrial, libraries: Path) -> tuple[list[LoggedStep], l
         job.running.wait_for_steps(FIRST_STEPS, START_SECONDS)
         with OUTSIDE[CROWD].bring(job, 0.0) if planned.is_crowded else nullcontext():
             _pause(job, LEARN_SECONDS)
-            moments_ns = _bring(job, planned)
+            moments_ns = _bring_in_sequence(job, planned) if planned.gap_seconds else _bring(job, planned)
             _pause(job, QUIET_SECONDS)
         job.running.stop()
         return job.running.steps(), moments_ns
@@ -93,6 +93,16 @@ def _bring(job: TrialJob, planned: PlannedTrial) -> list[tuple[int, int]]:
             stack.enter_context(_noted(ExitStack(), moments_ns))
             _pause(job, part_seconds)
     return sorted(moments_ns)
+
+
+def _bring_in_sequence(job: TrialJob, planned: PlannedTrial) -> list[tuple[int, int]]:
+    moments_ns: list[tuple[int, int]] = []
+    for fault in planned.faults:
+        if moments_ns:
+            _pause(job, planned.gap_seconds)
+        with _noted(_brought(job, fault), moments_ns):
+            _pause(job, planned.fault_seconds)
+    return moments_ns
 
 
 def _brought(job: TrialJob, fault: PlannedFault) -> AbstractContextManager[object]:
@@ -143,7 +153,9 @@ def load(path: Path) -> Trial:
 
 def seconds_of(planned: PlannedTrial) -> float:
     """How long it takes, about."""
-    return LEARN_SECONDS + planned.fault_seconds + QUIET_SECONDS + 5
+    gaps = max(len(planned.faults), 1) - 1
+    faults_seconds = planned.fault_seconds * (gaps + 1 if planned.gap_seconds else 1)
+    return LEARN_SECONDS + faults_seconds + gaps * planned.gap_seconds + QUIET_SECONDS + 5
 
 
 def first_ns(trial: Trial) -> int:

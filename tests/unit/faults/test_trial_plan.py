@@ -12,7 +12,16 @@ from tests.faults.shapes.shape import InsideFault, Shape
 from tests.faults.trials.extra import Extra
 from tests.faults.trials.fault import OutsideFault
 from tests.faults.trials.outside.registry import OUTSIDE
-from tests.faults.trials.plan import FAULT_SECONDS, SHARES, PlannedFault, PlannedTrial, Planner, accepted, is_decoy
+from tests.faults.trials.plan import (
+    FAULT_SECONDS,
+    GAP_SECONDS,
+    SHARES,
+    PlannedFault,
+    PlannedTrial,
+    Planner,
+    accepted,
+    is_decoy,
+)
 
 LOOP = Shape("loop", "", ("python3",), 0.04, frozenset({InsideFault.SLEEP, InsideFault.BATCH_SIZE}))
 RANKS = Shape("ranks", "", ("python3",), 0.04, frozenset({InsideFault.HANG}), ranks=2)
@@ -84,6 +93,40 @@ class TestPlanner:
         """It would wait for itself."""
         assert {one.cpus for one in planned() if one.shape == "ranks"} == {""}
         assert {one.cpus for one in planned() if one.shape == "loop"} == {"", "0"}
+
+
+class TestSequences:
+    """Faults and decoys one behind the other in one job."""
+
+    PLANNED = tuple(Planner(1, SHAPES, OUTSIDE).sequences(COUNT))
+
+    def test_each_has_six_to_twelve_half_of_them_decoys(self) -> None:
+        """With a gap behind each."""
+        lengths = {len(one.faults) for one in self.PLANNED}
+        faults = [fault for one in self.PLANNED for fault in one.faults]
+        decoys = sum(is_decoy((fault,), OUTSIDE) for fault in faults)
+
+        assert lengths == set(range(6, 13))
+        assert 0.45 < decoys / len(faults) < 0.55
+        assert {one.gap_seconds for one in self.PLANNED} == {GAP_SECONDS}
+
+    def test_job_does_and_has_what_all_of_its_faults_need(self) -> None:
+        """A job has one place for its whole life."""
+        for one in self.PLANNED:
+            for fault in one.faults:
+                if not fault.is_inside:
+                    needs = OUTSIDE[fault.name]
+                    assert needs.extra in (None, one.extra)
+                    assert one.cpus or not needs.is_of_one_cpu
+                    assert not (one.cpus and needs.is_of_all_cpus)
+
+    def test_part_is_a_trial_of_one_fault(self) -> None:
+        """Named as that of a trial is."""
+        (first, *_) = self.PLANNED
+
+        assert first.name == f"1-000-{first.shape}-{len(first.faults)}-in-sequence"
+        assert first.part(1).faults == first.faults[1:2]
+        assert first.part(1).name == f"1-000-{first.shape}-{first.faults[1].name}"
 
 
 class TestRegistry:

@@ -48,7 +48,8 @@ def case(*events: Event, fault: PlannedFault | None = STRESSOR, slow_ms: int = 2
     """The case of a trial with these events."""
     planned = PlannedTrial(0, 1, "torch-loader-processes", (fault,) if fault else (), Extra.NONE, "", 10.0)
     run = RecordedRun(steps(slow_ms), ((ON, OFF),), {0: 100}, ())
-    return score(Trial(planned, run, reported=events))
+    (found,) = score(Trial(planned, run, reported=events))
+    return found
 
 
 class TestFault:
@@ -173,6 +174,30 @@ class TestDecoy:
     def test_chain_of_the_first_seconds_does_not_count(self) -> None:
         """The job has just begun."""
         assert case(event(-17), fault=self.DECOY, slow_ms=100).false_alarms == ()
+
+
+class TestSequence:
+    """A stressor from 20 to 30 s, and a decoy from 32 to 36 s."""
+
+    PLANNED = PlannedTrial(
+        0, 1, "torch-loader-processes", (STRESSOR, TestDecoy.DECOY), Extra.NONE, "", 10.0, gap_seconds=2.0
+    )
+
+    def cases(self, *events: Event) -> list[Case]:
+        run = RecordedRun(steps(200), ((ON, OFF), (32 * SECOND, 36 * SECOND)), {0: 100}, ())
+        return score(Trial(self.PLANNED, run, reported=events))
+
+    def test_each_fault_is_a_case(self) -> None:
+        """With the chains that open from the grace of the one before to its own."""
+        stressor, decoy = self.cases(event(2), event(14.9, chain_id="2"), event(15.1, chain_id="3"))
+
+        assert [one.planned.faults for one in (stressor, decoy)] == [(STRESSOR,), (TestDecoy.DECOY,)]
+        assert [event.chain.id for event in stressor.opened] == ["1", "2"]
+        assert [event.chain.id for event in decoy.reported] == ["3"]
+
+    def test_times_add_up_to_that_of_the_trial(self) -> None:
+        """6.5 to 40 s, without the fault and its grace."""
+        assert sum(one.quiet_ns for one in self.cases()) == pytest.approx(18.5 * SECOND)
 
 
 class TestNames:
