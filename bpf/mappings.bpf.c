@@ -10,6 +10,8 @@
 #include "lib/kernel.bpf.h"
 #include "abi/mapping.h"
 
+#define NANOSECONDS_MASK 0x7fffffff /* since 6.13 the highest bit says that a program has asked for the time */
+
 /* When the content or the metadata of a file has last changed, in nanoseconds; the member's name depends on the kernel. */
 static u64 changed_ns(struct inode *inode)
 {
@@ -17,7 +19,7 @@ static u64 changed_ns(struct inode *inode)
 	struct inode___before_6_6 *older = (void *)inode;
 
 	if (bpf_core_field_exists(inode->i_ctime_sec))
-		return BPF_CORE_READ(inode, i_ctime_sec) * SECOND_NS + BPF_CORE_READ(inode, i_ctime_nsec);
+		return BPF_CORE_READ(inode, i_ctime_sec) * SECOND_NS + (BPF_CORE_READ(inode, i_ctime_nsec) & NANOSECONDS_MASK);
 	if (bpf_core_field_exists(since_6_6->__i_ctime))
 		return BPF_CORE_READ(since_6_6, __i_ctime.tv_sec) * SECOND_NS + BPF_CORE_READ(since_6_6, __i_ctime.tv_nsec);
 	return BPF_CORE_READ(older, i_ctime.tv_sec) * SECOND_NS + BPF_CORE_READ(older, i_ctime.tv_nsec);

@@ -229,7 +229,7 @@ class Daemon:
                 parts.tracking.end_all()
             events = self._wakeups.events()
             self._ended.update(event.process for event in events if event.kind is EventKind.PROCESS_ENDED)
-            self._probing.resolve_surplus(events)
+            self._probing.note_surplus(events)
             if any(event.kind is EventKind.PROCESS_TRACKED for event in events):
                 parts.kernel.iterate(THREADS_ADOPT)  # its threads and workers from before it made a call
             if is_due:

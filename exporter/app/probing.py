@@ -104,11 +104,11 @@ class Probing:
         self._search.close()
         self._looks.close()
 
-    def resolve_surplus(self, events: Iterable[KernelEvent]) -> None:
-        """Detach attachments whose calls another attachment counts."""
+    def note_surplus(self, events: Iterable[KernelEvent]) -> None:
+        """Count attachments whose calls another attachment counts."""
         for event in events:
             if event.kind is EventKind.ATTACHMENT_SURPLUS:
-                self._looks.resolve_surplus(event.attachment, event.first)
+                self._looks.note_surplus(event.attachment, event.first)
 
     def follow_cpus(self) -> None:
         """Attach to CPUs that have come online; links to one end when it goes offline."""

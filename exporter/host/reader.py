@@ -127,13 +127,7 @@ class TenantReader:
         wanted = frozenset(symbols)
 
         def form(document: Any) -> ExaminedLibrary:
-            build, size_bytes, offsets = list_of(document)
-            return replace(
-                found,
-                build=text_of(build),
-                size_bytes=number_of(size_bytes),
-                offsets=offsets_of(offsets, wanted),
-            )
+            return replace(found, offsets=offsets_of(document, wanted))
 
         return self._ask(form, "read_again", sorted(wanted))
 

@@ -39,8 +39,6 @@ class ExaminedLibrary(HeldFile):
     offsets: file offset of each function that was wanted and found.
     """
 
-    build: str
-    size_bytes: int
     offsets: Mapping[str, int]
     page: int
 
@@ -75,9 +73,7 @@ def library_of(document: Any) -> MappedLibrary:
     return MappedLibrary(LibraryKind(kind), mapping)
 
 
-def document_of_opened(
-    found: OpenedLibrary | SkippedLibrary, offsets: Mapping[str, int], build: str, page: int
-) -> dict[str, Any]:
+def document_of_opened(found: OpenedLibrary | SkippedLibrary, offsets: Mapping[str, int], page: int) -> dict[str, Any]:
     library = document_of_library(found.library)
     if isinstance(found, SkippedLibrary):
         return {"library": library, "reason": found.reason.value, "detail": found.detail}
@@ -85,8 +81,6 @@ def document_of_opened(
         "library": library,
         "file": list(found.file_id),
         "file_system": found.file_system,
-        "build": build,
-        "size_bytes": found.elf.size_bytes,
         "offsets": dict(offsets),
         "page": page,
     }
@@ -107,8 +101,6 @@ def examined_of(document: Any, descriptors: list[int], wanted: frozenset[str]) -
         descriptors[0],
         FileId(device, inode, changed_ns),
         number_of(answer["file_system"]),
-        text_of(answer["build"]),
-        number_of(answer["size_bytes"]),
         offsets,
         number_of(answer["page"]),
     )

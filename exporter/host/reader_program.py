@@ -99,13 +99,13 @@ class Reader:
         return self._hold(libraries.inspect_file(Path(path), LibraryKind(kind)), symbols)
 
     def do_read_again(self, symbols: Sequence[str]) -> tuple[Any, Sequence[int]]:
-        """[build, size, file offset of each function found] of the library that is open."""
+        """File offset of each function found in the library that is open."""
         if self._opened is None:
             raise ValueError("no library is open")
         elf = read_elf(self._opened.fd)
         offsets = elf.symbol_offsets(symbols)
         _read_pages(self._opened.fd, offsets.values())
-        return [elf.build(), elf.size_bytes, dict(offsets)], ()
+        return dict(offsets), ()
 
     def do_release(self) -> tuple[Any, Sequence[int]]:
         self._release()
@@ -170,13 +170,13 @@ class Reader:
     def _hold(self, found: OpenedLibrary | SkippedLibrary, symbols: Sequence[str]) -> tuple[Any, Sequence[int]]:
         self._release()
         if isinstance(found, SkippedLibrary):
-            return document_of_opened(found, {}, "", 0), ()
+            return document_of_opened(found, {}, 0), ()
         self._opened = found
         offsets = found.elf.symbol_offsets(symbols)
         self._map_page(found)
         _read_pages(found.fd, offsets.values())
         handle = os.open(f"/proc/self/fd/{found.fd}", os.O_PATH | os.O_CLOEXEC)
-        return document_of_opened(found, offsets, found.elf.build(), self._page), (handle,)
+        return document_of_opened(found, offsets, self._page), (handle,)
 
     def _map_page(self, found: OpenedLibrary) -> None:
         """Without touching it: the kernel then says in which inode a uprobe on this file is."""

@@ -2,7 +2,7 @@
 
 In: a loaded Kernel, /proc, a reader of what belongs to tenants. Out: attachments, and what was skipped, counted.
 A file is what a uprobe is bound to: the inode below every overlay, which the kernel names (kernel/mapped_files.py). Where it
-cannot, files are distinguished by stat(2), and a surplus attachment is found by its calls (resolve_surplus()).
+cannot, files are distinguished by stat(2), and one may be attached twice; the kernel programs count its calls once.
 Looks (looks.py) decides which process is looked at when. A file that no process mapped during two whole walks is detached.
 Files that were not known before are probed, and guarded, by new_files.py.
 """
@@ -281,10 +281,10 @@ class Discovery:
                         self._skip(tgid, self._prober.without_descriptors(found.library, error), mapped)
         reader.release()
 
-    def resolve_surplus(self, number: int, first: int) -> None:
-        """See KnownFiles.resolve_surplus()."""
+    def note_surplus(self, number: int, first: int) -> None:
+        """See KnownFiles.note_surplus()."""
         with self._lock:
-            self._files.resolve_surplus(number, first)
+            self._files.note_surplus(number, first)
 
     def close(self) -> None:
         """Detach everything."""

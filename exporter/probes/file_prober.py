@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from exporter.errors import KernelRefused
 from exporter.host.leases import Lease
@@ -28,19 +27,11 @@ MappingKey = tuple[int, int, bytes]  # device, inode and path of a mapping: enou
 FileIdentity = RealFile | FileId | MappingKey
 
 
-class Likeness(NamedTuple):
-    """Equal for two names of one file: build, size, and offsets of functions."""
-
-    build: str
-    size_bytes: int
-    offsets: frozenset[tuple[str, int]]
-
-
 @dataclass(slots=True, eq=False)
 class Probed:
     """One library file. attachment None: examined and left alone (malformed, or it has nothing to probe).
 
-    identities: under which it was met. first_met: inode and path of the mapping. likeness: of a file that was read.
+    identities: under which it was met. first_met: inode and path of the mapping.
     expected_until: by the clock of Discovery; until then it stays probed though no process maps it. owner: of its place among
     the known files. places: inodes and paths of mappings by which processes have it. lease: while it is held the file
     cannot be written to; None: it is not guarded. users: processes that map a probed file that is not guarded. stamp: of the
@@ -51,7 +42,6 @@ class Probed:
     first_met: tuple[int, bytes]
     api: Api
     attachment: Attachment | None
-    likeness: Likeness | None = None
     identities: set[FileIdentity] = field(default_factory=set)
     last_used_walk: int = 0
     expected_until: float = 0.0
@@ -87,7 +77,6 @@ class FileProber:
         """
         api, mapping, offsets = API_OF[found.library.kind], found.library.mapping, found.offsets
         path, first_met = mapping.shown_path, (mapping.inode, mapping.path)
-        likeness = Likeness(found.build, found.size_bytes, frozenset(offsets.items()))
         if not offsets:
             self.count_failure(API_LABEL[api], "no_symbols", f"{path}: none of the wanted functions is in it")
             return self._left_alone(found, lease)
@@ -100,7 +89,7 @@ class FileProber:
             return self._left_alone(found, lease)
         guarded = "" if lease else ", not guarded against being overwritten"
         log.info("attached to %s: %d functions, %s%s", path, len(attachment.functions), attachment.kind_label, guarded)
-        return Probed(path, first_met, api, attachment, likeness, lease=lease)
+        return Probed(path, first_met, api, attachment, lease=lease)
 
     @staticmethod
     def _left_alone(found: ExaminedLibrary, lease: Lease | None) -> Probed:

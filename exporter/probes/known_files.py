@@ -132,22 +132,17 @@ class KnownFiles:
             file.places.add(place)
             self._by_place.setdefault(place, set()).add(file)
 
-    def resolve_surplus(self, number: int, first: int) -> None:
-        """The attachment `number` sees calls that the attachment `first` has seen: remove it when both are on one file.
+    def note_surplus(self, number: int, first: int) -> None:
+        """The attachment `number` sees calls that the attachment `first` has counted. Both stay.
 
-        It is the one whose view is not counted, so that no open call is lost with it. Between two different files a call is
-        passed on by a jump; both stay, since either may be called directly as well.
+        A program of any user can make a call of its own arrive through two files, whatever these hold.
         """
         by_number = {file.attachment.number: file for file in self.probed if file.attachment}
         file, other = by_number.get(number), by_number.get(first)
-        if file is None or other is None or file.attachment is None:
+        if file is None or other is None:
             return  # already detached
         self.surplus[(API_LABEL[file.api],)] += 1
-        if file.likeness != other.likeness:
-            log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
-            return
-        self._detach([file], other)
-        log.info("detached from %s: it is the same file as %s", file.path, other.path)
+        log.info("calls to %s are forwarded to %s: each is counted once", other.path, file.path)
 
     def has_room_for_expected(self, owner: str) -> bool:
         """As for all files, an owner may have as many as are free."""
@@ -194,8 +189,7 @@ class KnownFiles:
     def detach_all(self) -> None:
         self._detach(self.all())
 
-    def _detach(self, files: Collection[Probed], heir: Probed | None = None) -> None:
-        """heir: the file that their identities and places lead to from now on; without one they are forgotten."""
+    def _detach(self, files: Collection[Probed]) -> None:
         probes.detach_all(file.attachment for file in files if file.attachment)
         for file in files:
             self.shares.give_back(file.owner)
@@ -205,19 +199,10 @@ class KnownFiles:
                 self._by_place[place].discard(file)
                 if not self._by_place[place]:
                     del self._by_place[place]
-            if heir is not None:
-                self._inherit(heir, file)
         self._publish()
         for file in files:  # at last: after that a program may write to it
             if file.lease is not None:
                 file.lease.give_back()
-
-    def _inherit(self, heir: Probed, file: Probed) -> None:
-        for place in file.places:
-            self._add_place(heir, place)
-        for tgid in file.users:
-            self.add_user(heir, tgid)
-        self.meet(heir, file.identities)
 
     def _publish(self) -> None:
         self.probed = tuple(file for file in self.all() if file.attachment)

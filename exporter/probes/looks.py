@@ -112,8 +112,8 @@ class Looks:
         """Probe a library that a process is about to map, in the calling thread, before start()."""
         self._discovery.expect(path, kind, self._patient_reader)
 
-    def resolve_surplus(self, number: int, first: int) -> None:
-        """See Discovery.resolve_surplus()."""
+    def note_surplus(self, number: int, first: int) -> None:
+        """See Discovery.note_surplus()."""
         self._surplus.append((number, first))
         os.eventfd_write(self._wake_fd, 1)
 
@@ -153,7 +153,7 @@ class Looks:
         if any(fd == self._wake_fd for fd, _ in epoll.poll(self._seconds_to_wait())):
             os.eventfd_read(self._wake_fd)
         while self._surplus:
-            self._discovery.resolve_surplus(*self._surplus.popleft())
+            self._discovery.note_surplus(*self._surplus.popleft())
         if not self._discovery.is_enabled:
             self._closed.wait(IDLE_SECONDS)
             return

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +65,12 @@ def _possible_here() -> None:
     need_tracing()
 
 
-def reachable(folder: Path) -> Path:
-    """The path of a history in a folder that every user can reach, as in /var/lib."""
-    for one in (folder, *folder.parents):
-        if Path(tempfile.gettempdir()) in one.parents:
-            one.chmod(0o755)
-    return folder / "state" / "history.sqlite"
+@contextmanager
+def reachable() -> Iterator[Path]:
+    """The path of a history in a folder that every user can reach, as in /var/lib: not pytest's, which the next pytest closes."""
+    with tempfile.TemporaryDirectory(prefix="gpu-stall-history-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder) / "state" / "history.sqlite"
 
 
 @pytest.fixture(scope="module")
@@ -162,22 +163,22 @@ class Readings:
 
 
 @pytest.fixture(scope="module")
-def readings(job: str, tmp_path_factory: pytest.TempPathFactory) -> Readings:
+def readings(job: str) -> Iterator[Readings]:
     """The first window takes ten seconds; a chain of the job, which is enough for exit code 0, may be there before it."""
-    path, group = reachable(tmp_path_factory.mktemp("readings")), readers_group()
-    of_job = (f"--workload={job}", "--per-process")
-    with running(f"--history.path={path}") as exporter:
-        document = eventually(lambda: of_many_steps(path, *of_job), "windows are read")
-        while_written = explain_unprivileged(path, job, *group)
-        text = explain(path, *of_job).stdout
-        unknown, without_permission = explain(path, "--workload=rank=77"), explain_unprivileged(path, job)
-        exporter.process.kill()
-        exporter.process.wait()
-        after_kill = explain_unprivileged(path, job, *group)
-    with running(f"--history.path={path}") as exporter:
-        eventually(lambda: own(exporter, "success") == 1, "the next run writes")
-    after_end = explain_unprivileged(path, job, *group)
-    return Readings(path, text, document, unknown, without_permission, while_written, after_kill, after_end)
+    group, of_job = readers_group(), (f"--workload={job}", "--per-process")
+    with reachable() as path:
+        with running(f"--history.path={path}") as exporter:
+            document = eventually(lambda: of_many_steps(path, *of_job), "windows are read")
+            while_written = explain_unprivileged(path, job, *group)
+            text = explain(path, *of_job).stdout
+            unknown, without_permission = explain(path, "--workload=rank=77"), explain_unprivileged(path, job)
+            exporter.process.kill()
+            exporter.process.wait()
+            after_kill = explain_unprivileged(path, job, *group)
+        with running(f"--history.path={path}") as exporter:
+            eventually(lambda: own(exporter, "success") == 1, "the next run writes")
+        after_end = explain_unprivileged(path, job, *group)
+        yield Readings(path, text, document, unknown, without_permission, while_written, after_kill, after_end)
 
 
 @pytest.mark.skipif(not readers_group(), reason=f"this machine has no group {GROUP}")

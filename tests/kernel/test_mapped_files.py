@@ -17,7 +17,7 @@ from exporter.host.mappings import parse_executable_mappings
 from exporter.host.processes import Processes
 from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
-from exporter.kernel.mapped_files import MappedFiles, RealFile
+from exporter.kernel.mapped_files import MappedFile, MappedFiles, RealFile
 from tests.support.discovering import copied
 from tests.support.held_calls import held_calls
 from tests.support.mounts import mount_namespace
@@ -33,12 +33,16 @@ def mapped_files() -> Iterator[MappedFiles]:
 
 def _of(mapped_files: MappedFiles, path: Path) -> RealFile | None:
     """The file at a path."""
+    found = _mapped(mapped_files, path)
+    return found.file if found else None
+
+
+def _mapped(mapped_files: MappedFiles, path: Path) -> MappedFile | None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE) as mapped:
         start = ctypes.c_char.from_buffer(mapped)
         address = ctypes.addressof(start)
         del start
-        found = mapped_files.at(os.getpid(), address)
-        return found.file if found else None
+        return mapped_files.at(os.getpid(), address)
 
 
 class TestProcess:
@@ -109,6 +113,21 @@ class TestAt:
 
         assert found is not None
         assert (found.file_system, found.is_in_user_namespace) == (0x01021994, False)
+
+    @pytest.mark.parametrize("is_asked_for", [False, True])
+    def test_time_of_a_change_is_that_of_stat(
+        self, mapped_files: MappedFiles, tmp_path: Path, is_asked_for: bool
+    ) -> None:
+        """Also when a program has asked for it since: in the inode the kernel notes that, beside the nanoseconds."""
+        file = tmp_path / "file"
+        file.write_bytes(b"content")
+        file.chmod(0o700)
+        if is_asked_for:
+            file.stat()
+        found = _mapped(mapped_files, file)
+
+        assert found is not None
+        assert found.stamp.changed_ns == file.stat().st_ctime_ns
 
     def test_file_of_a_child_is_known(self, mapped_files: MappedFiles, tmp_path: Path) -> None:
         """The reader maps a library without executing it."""

@@ -81,17 +81,16 @@ class TestDisable:
 
 
 class TestSurplus:
-    def test_only_events_of_surplus_attachments_detach(self, bench: Bench) -> None:
-        """Attachments 1 and 2 are on equal files."""
+    def test_only_events_of_surplus_attachments_count(self, bench: Bench) -> None:
+        """Attachments 1 and 2, of two files."""
         for tgid in (7, 8):
             bench.run(tgid)
         bench.probing.start()
-        bench.probing.resolve_surplus([KernelEvent(EventKind.PROCESS_ENDED, 1, 2, 1)])
-        before = len(bench.discovery.probed())
-        bench.probing.resolve_surplus([KernelEvent(EventKind.ATTACHMENT_SURPLUS, 1, 2, 1)])
+        bench.probing.note_surplus(
+            [KernelEvent(EventKind.PROCESS_ENDED, 1, 2, 1), KernelEvent(EventKind.ATTACHMENT_SURPLUS, 1, 2, 1)]
+        )
 
-        eventually(lambda: len(bench.discovery.probed()) == 1, "one is detached")
-        assert before == 2
+        eventually(lambda: bench.discovery.surplus == {("runtime",): 1}, "it is counted")
 
 
 class TestFirstWalk:

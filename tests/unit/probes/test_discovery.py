@@ -361,33 +361,14 @@ class TestFreeze:
 class TestSurplus:
     """Two attachments that see the same calls; their numbers are 1 and 2 in the order of attaching."""
 
-    def test_second_attachment_on_equal_files_is_detached(self, node: Node) -> None:
+    @pytest.mark.parametrize("content", [CUDART, OTHER_CUDART], ids=["equal", "other"])
+    def test_both_files_stay_probed(self, node: Node, content: bytes) -> None:
+        """One forwards its calls to the other, which may be called directly as well. Equal files are two files all the same."""
         node.run(7)
         node.walk()
-        node.run(8)
+        node.run(8, content=content)
         node.walk()
-        node.discovery.resolve_surplus(2, 1)
-
-        assert len(node.discovery.probed()) == 1
-        assert node.discovery.surplus == {("runtime",): 1}
-
-    def test_it_is_not_attached_again(self, node: Node) -> None:
-        """Its names lead to the other one now."""
-        node.run(7)
-        node.walk()
-        node.run(8)
-        node.walk()
-        node.discovery.resolve_surplus(2, 1)
-
-        assert len(node.walk(3)) == 1
-
-    def test_both_stay_if_the_files_differ(self, node: Node) -> None:
-        """One forwards its calls to the other, which may be called directly as well."""
-        node.run(7)
-        node.walk()
-        node.run(8, content=OTHER_CUDART)
-        node.walk()
-        node.discovery.resolve_surplus(2, 1)
+        node.discovery.note_surplus(2, 1)
 
         assert len(node.discovery.probed()) == 2
         assert node.discovery.surplus == {("runtime",): 1}
@@ -395,6 +376,6 @@ class TestSurplus:
     def test_attachment_that_is_gone_is_ignored(self, node: Node) -> None:
         node.run(7)
         node.walk()
-        node.discovery.resolve_surplus(2, 1)
+        node.discovery.note_surplus(2, 1)
 
         assert node.discovery.surplus == {}

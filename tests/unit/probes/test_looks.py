@@ -145,14 +145,14 @@ class TestFreshMappings:
 
 
 class TestSurplus:
-    def test_surplus_attachment_is_detached(self, bench: Bench) -> None:
-        """Attachments 1 and 2 are on equal files."""
+    def test_surplus_attachment_is_counted(self, bench: Bench) -> None:
+        """Attachments 1 and 2, of two files."""
         for tgid in (7, 8):
             bench.run(tgid)
         bench.start()
-        bench.looks.resolve_surplus(2, 1)
+        bench.looks.note_surplus(2, 1)
 
-        eventually(lambda: bench.probed() == 1, "one is detached")
+        eventually(lambda: bench.discovery.surplus == {("runtime",): 1}, "it is counted")
 
 
 class TestClose:
