@@ -1,7 +1,8 @@
 """Where CUDA and NCCL libraries lie that no process may have mapped yet.
 
-In: the root directory of a mount namespace, and the prefixes of Python environments in it. Out: paths of files with such names.
-Nothing is opened but the linker's cache. A directory may lie on a network file system that does not answer.
+In: the root directory of a mount namespace, and the prefixes of Python environments in it. Out: paths of files with such names,
+without symbolic links. Nothing is opened but the linker's cache. A directory may lie on a network file system that does not
+answer, and tenants choose what is in it: a link leads within their root, and only so many entries are looked at.
 Source: ld.so(8), dl-cache.h of glibc; the layout of NVIDIA's, PyTorch's and conda's packages.
 """
 
@@ -16,15 +17,15 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from exporter.errors import NotPossibleHere, ProcessGone
+from exporter.files import content
+from exporter.files.rooted import real_path
 from exporter.host.libraries import LibraryKind, kind_of
 from exporter.host.processes import Processes
 
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024
 COMMAND_BYTES_MAX: Final = 4 * 1024
-FOLDERS_MAX: Final = 256
-"""Folders that one pattern may match."""
-ENTRIES_MAX: Final = 4_096
-"""Entries of one folder that are looked at."""
+ENTRIES_MAX: Final = 65_536
+"""Entries of folders that are looked at in one search, below one root or prefix."""
 
 LINKER_CACHE: Final = "etc/ld.so.cache"
 _CACHED_PATH: Final = re.compile(rb"/[^\0]{1,4095}(?=\0)")
@@ -44,25 +45,30 @@ _INTERPRETER: Final = re.compile(rb"python[0-9.]*|pypy[0-9.]*")
 
 def in_root(root: Path) -> Iterator[tuple[Path, LibraryKind]]:
     """What the linker finds without further paths, and what lies in the usual places below a root directory."""
-    yield from _of_names(root / path.lstrip("/") for path in cached_paths(root / LINKER_CACHE))
-    yield from _in_folders(root, USUAL_FOLDERS)
-    for prefix in USUAL_PREFIXES:
-        yield from of_python(root, prefix)
+    search = _Search(root)
+    yield from search.named(cached_paths(root))
+    yield from search.in_folders(USUAL_FOLDERS)
+    yield from search.in_folders(f"{prefix}/{folder}" for prefix in USUAL_PREFIXES for folder in FOLDERS_OF_PREFIX)
 
 
 def of_python(root: Path, prefix: str) -> Iterator[tuple[Path, LibraryKind]]:
-    """Those of a Python environment. prefix: its sys.prefix, relative to the root; may be a pattern."""
-    yield from _in_folders(root, [f"{prefix}/{folder}" for folder in FOLDERS_OF_PREFIX])
+    """Those of a Python environment. prefix: its sys.prefix, relative to the root."""
+    yield from _Search(root).in_folders(FOLDERS_OF_PREFIX, prefix)
 
 
-def cached_paths(cache: Path) -> list[str]:
-    """The libraries in a linker cache that are of interest; none without a cache. Its strings end with a NUL each."""
+def cached_paths(root: Path) -> list[str]:
+    """The libraries in a root's linker cache that are of interest; none without a cache. Its strings end with a NUL each."""
     try:
-        with cache.open("rb") as file:
-            content = file.read(CACHE_BYTES_MAX)
+        fd = content.open_regular(real_path(root, LINKER_CACHE))
     except OSError:
         return []
-    return [os.fsdecode(path) for path in _CACHED_PATH.findall(content) if kind_of(path)]
+    try:
+        cache = content.read_up_to(fd, CACHE_BYTES_MAX)
+    except OSError:
+        return []
+    finally:
+        content.close(fd)
+    return [os.fsdecode(path) for path in _CACHED_PATH.findall(cache) if kind_of(path)]
 
 
 def python_prefixes(processes: Processes, tgid: int) -> set[str]:
@@ -81,37 +87,51 @@ def python_prefixes(processes: Processes, tgid: int) -> set[str]:
     return {os.fsdecode(os.path.dirname(os.path.dirname(path))).lstrip("/") for path in paths if path[:1] == b"/"}  # noqa: PTH120
 
 
-def _in_folders(root: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, LibraryKind]]:
-    for pattern in patterns:
-        for folder in islice(_folders(root, PurePath(pattern).parts), FOLDERS_MAX):
-            try:
-                with os.scandir(folder) as entries:
-                    names = [entry.name for entry in islice(entries, ENTRIES_MAX)]
-            except OSError:
-                continue
-            yield from _of_names(folder / name for name in names)
+class _Search:
+    """Below one root. What cannot be read is left out: a file system that has died must not hide what lies beside it."""
 
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._entries_left = ENTRIES_MAX
 
-def _folders(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """As Path.glob(), but what cannot be read is left out: a file system that has died must not hide what lies beside it."""
-    if not parts:
-        if os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir() raises what it does not expect
+    def named(self, paths: Iterable[str]) -> Iterator[tuple[Path, LibraryKind]]:
+        """Files of these paths in the root that have the name of a library."""
+        for path in paths:
+            kind = kind_of(os.fsencode(path))
+            if kind is not None and (real := self._real(path)) is not None:
+                yield real, kind
+
+    def in_folders(self, patterns: Iterable[str], prefix: str = "") -> Iterator[tuple[Path, LibraryKind]]:
+        """patterns: of folders below the prefix, which is no pattern."""
+        for pattern in patterns:
+            for folder in self._folders(prefix, PurePath(pattern).parts):
+                yield from self.named(f"{folder}/{name}" for name in self._entries(folder))
+
+    def _folders(self, folder: str, parts: Sequence[str]) -> Iterator[str]:
+        if not parts:
             yield folder
-        return
-    part, *rest = parts
-    names = [part]
-    if any(character in part for character in "*?["):
-        try:
-            with os.scandir(folder) as entries:
-                names = [entry.name for entry in islice(entries, ENTRIES_MAX) if fnmatchcase(entry.name, part)]
-        except OSError:
             return
-    for name in names:
-        yield from _folders(folder / name, rest)
+        part, *rest = parts
+        names = [part]
+        if any(character in part for character in "*?["):
+            names = [name for name in self._entries(folder) if fnmatchcase(name, part)]
+        for name in names:
+            yield from self._folders(f"{folder}/{name}", rest)
 
+    def _entries(self, folder: str) -> list[str]:
+        real = self._real(folder)
+        if real is None or not self._entries_left:
+            return []
+        try:
+            with os.scandir(real) as entries:
+                names = [entry.name for entry in islice(entries, self._entries_left)]
+        except OSError:
+            return []
+        self._entries_left -= len(names)
+        return names
 
-def _of_names(paths: Iterable[Path]) -> Iterator[tuple[Path, LibraryKind]]:
-    for path in paths:
-        kind = kind_of(os.fsencode(path))
-        if kind is not None:
-            yield path, kind
+    def _real(self, path: str) -> Path | None:
+        try:
+            return real_path(self._root, path)
+        except (OSError, ValueError):
+            return None
