@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from exporter.config import Config
 from exporter.config.web_file import MAX_FILE_BYTES
 from exporter.host.patient_files import PatientFiles
+from exporter.host.tcp_sockets import user_of
 from exporter.model import Snapshot
 from exporter.output.web import listeners
 from exporter.output.web.access import AccessControl
@@ -57,4 +58,5 @@ def web_server(
         access,
         ServerLimits(max_requests=config.web.max_requests),
         is_health_open=config.web.is_health_open,
+        user_of=user_of,
     )

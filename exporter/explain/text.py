@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from exporter.causes import JOB_CAUSES, LOST_TIME_CAUSES, Cause
 from exporter.chains.event import ChainEvent
-from exporter.chains.fair_order import fairly
 from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, Gap, Status
 from exporter.explain.headline import one_line, slower_calls, verdict
 from exporter.explain.sums import ProcessSum, mean_ns
+from exporter.fair_order import fairly
 from exporter.history.process_names import process_name
 from exporter.history.recorded_chains import KnownState
 from exporter.python.call_site import LINES

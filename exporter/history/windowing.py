@@ -5,7 +5,8 @@ In: totals of each process, before a snapshot adds them up by identity. Out: a W
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from exporter import catalog
 from exporter.causes import largest_first
 from exporter.clock import Moment
+from exporter.fair_order import fairly
 from exporter.history.collective_mark import CollectiveMark
 from exporter.history.communicator_windows import CommunicatorWindows, LagKey
 from exporter.history.membership import Membership
@@ -29,7 +31,7 @@ from exporter.python.call_site import OTHER_STACKS, CallSite
 from exporter.totals import Counts, HistogramTotal, Series, Total, Totals
 
 MAX_PROCESSES = 256
-"""Recorded at a time, first come first served; the default of --series.max-workloads."""
+"""Recorded at a time, shared between tenants; the default of --series.max-workloads."""
 
 MAX_OPERATIONS = 8
 MAX_CULPRITS = 6
@@ -109,14 +111,18 @@ class _Interval(NamedTuple):
 class WindowBuilder:
     """Remembers the last totals. started_at: all counters were 0 then. call_sites: called for each process of a window.
 
-    end_process() may be called from another thread than build(). dropped: windows of processes beyond MAX_PROCESSES.
+    end_process() may be called from another thread than build(). dropped: windows of processes beyond MAX_PROCESSES. A process
+    that was left out has its first window once a whole one has passed since it has a place: what it did before is not known.
     """
 
     def __init__(self, started_at: Moment, call_sites: CallSitesOf = no_call_sites) -> None:
         self._built_until = started_at
         self._call_sites = call_sites
         self._before: dict[int, _Sums] = {}
-        self._ended: deque[tuple[EndedProcess, tuple[CallSite, ...]]] = deque(maxlen=MAX_PROCESSES)
+        self._switches: Mapping[int, Switches] = {}
+        self._left_out: frozenset[int] = frozenset()
+        self._lock = threading.Lock()  # of the next line
+        self._ended: list[tuple[EndedProcess, tuple[CallSite, ...]]] = []
         self._communicators = CommunicatorWindows()
         self.dropped = 0
 
@@ -126,10 +132,15 @@ class WindowBuilder:
         return self._built_until
 
     def end_process(self, ended: EndedProcess) -> None:
-        """Its last totals go into the next windows. If more than MAX_PROCESSES end before that, the first ones are dropped."""
-        if len(self._ended) == MAX_PROCESSES:
-            self.dropped += 1
-        self._ended.append((ended, tuple(self._call_sites(ended.number))))
+        """Its last totals go into the next windows. If more than MAX_PROCESSES end before that, who has most loses one."""
+        last = ended, tuple(self._call_sites(ended.number))
+        with self._lock:
+            self._ended.append(last)
+            if len(self._ended) > MAX_PROCESSES:
+                tenants = [one.labels.identity.tenant for one, _ in self._ended]
+                ((most, _),) = Counter(tenants).most_common(1)
+                del self._ended[tenants.index(most)]
+                self.dropped += 1
 
     def build(self, totals: ProcessTotals) -> list[Window]:
         """The windows since the last ones, of processes that made a call or a step, or lost time."""
@@ -145,34 +156,46 @@ class WindowBuilder:
             {**totals.lags_ns, **{key: ns for last, _ in ended.values() for key, ns in last.lags_ns.items()}},
         )
         windows = []
-        for number, labels in sorted(totals.labels.items()):
-            if number in ended:
-                continue  # it ended after the totals were read: its last ones are newer
-            if number not in self._before and len(self._before) >= MAX_PROCESSES:
-                self.dropped += 1
-                continue
+        living = {number: labels for number, labels in totals.labels.items() if number not in ended}
+        sums_of = {}
+        for number in self._placed(living, totals.switches):
             switches = totals.switches.get(number, NO_SWITCHES)
             call_sites, probe_cost_ns = tuple(self._call_sites(number)), totals.probe_costs_ns.get(number)
-            sums = _sums_of(totals.totals.get(number, {}), switches, call_sites, probe_cost_ns)
-            before = self._before.get(number) or _no_sums()
-            self._before[number] = sums
-            windows.append(_window(number, labels, before, sums, interval, communicators=communicators.get(number, ())))
+            sums = sums_of[number] = _sums_of(totals.totals.get(number, {}), switches, call_sites, probe_cost_ns)
+            if number not in self._left_out:
+                before, places = self._before.get(number) or _no_sums(), communicators.get(number, ())
+                windows.append(_window(number, living[number], before, sums, interval, communicators=places))
         for number, (last, call_sites) in ended.items():
-            before = self._before.pop(number) if number in self._before else _no_sums()
+            if number in self._left_out:
+                self.dropped += 1
+                continue
+            before, places = self._before.get(number) or _no_sums(), communicators.get(number, ())
             sums = _sums_of(last.totals, last.switches, call_sites, last.probe_cost_ns)
-            places = communicators.get(number, ())
             windows.append(_window(number, last.labels, before, sums, interval, communicators=places))
-        for number in self._before.keys() - totals.labels.keys():
-            del self._before[number]  # ended without a call of end_process()
+        self._before, self._switches = sums_of, totals.switches
+        self._left_out = frozenset(living.keys() - sums_of.keys())
         return [window for window in windows if window is not None]
+
+    def _placed(self, living: Mapping[int, ProcessLabels], switches: Mapping[int, Switches]) -> list[int]:
+        """Those that are recorded. Of each tenant, processes whose threads have run since the last windows come first."""
+        if len(living) <= MAX_PROCESSES:
+            return sorted(living)
+
+        def rank(number: int) -> tuple[bool, bool, int]:
+            return not self._has_run(number, switches), number not in self._before, number
+
+        in_order = fairly(sorted(living, key=rank), lambda number: living[number].identity.tenant)
+        self.dropped += sum(self._has_run(number, switches) for number in in_order[MAX_PROCESSES:])
+        return sorted(in_order[:MAX_PROCESSES])
+
+    def _has_run(self, number: int, switches: Mapping[int, Switches]) -> bool:
+        return number not in switches or switches[number] != self._switches.get(number)
 
     def _take_ended(self) -> dict[int, tuple[EndedProcess, tuple[CallSite, ...]]]:
         """Those since the last windows, by number, with their call sites."""
-        found = {}
-        while self._ended:
-            last, call_sites = self._ended.popleft()
-            found[last.number] = (last, call_sites)
-        return found
+        with self._lock:
+            ended, self._ended = self._ended, []
+        return {last.number: (last, call_sites) for last, call_sites in ended}
 
 
 def _sums_of(

@@ -1,4 +1,4 @@
-"""Reads netlink dumps within a deadline.
+"""Reads netlink dumps within a deadline, and single answers.
 
 In: the type and body of a request. Out: the messages of the answer. Source: netlink(7). It needs no capability.
 """
@@ -20,6 +20,8 @@ RECEIVE_BYTES: Final = 256 * 1024
 _ROUTE, _SOCK_DIAG = 0, 4
 _ERROR, _DONE = 2, 3
 _DUMP: Final = 0x301  # NLM_F_REQUEST | NLM_F_ROOT | NLM_F_MATCH
+_REQUEST: Final = 0x1  # NLM_F_REQUEST
+_ANSWER_SECONDS: Final = 0.1
 
 
 class DumpTimedOut(Exception):
@@ -65,6 +67,17 @@ def dump(one: socket.socket, kind: int, body: bytes, deadline: float) -> Iterato
         raise DumpTimedOut from None
     except OSError as error:
         raise NotPossibleHere(f"netlink request failed: {error.strerror}", remedy=_remedy(error)) from error
+
+
+def answer(one: socket.socket, kind: int, body: bytes) -> bytes | None:
+    """The only message of the answer, with its header; None if the kernel has no such thing, or says nothing."""
+    try:
+        one.settimeout(_ANSWER_SECONDS)
+        one.send(HEADER.pack(HEADER.size + len(body), kind, _REQUEST, 1, 0) + body)
+        received = one.recv(RECEIVE_BYTES)
+    except OSError:
+        return None
+    return received if len(received) >= HEADER.size and HEADER.unpack_from(received)[1] != _ERROR else None
 
 
 def _opened(protocol: int) -> socket.socket:

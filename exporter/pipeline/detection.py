@@ -19,10 +19,10 @@ from exporter.chains.capture import Captures
 from exporter.chains.chain import Chain, ChainState, Change, Effect, Severity, Transition, span_id
 from exporter.chains.engine import Engine, Observation, Wanted, random_id
 from exporter.chains.exit_reason import CallError, Ending
-from exporter.chains.fair_order import fairly
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.chains.spending import Spending
+from exporter.fair_order import fairly
 from exporter.gpu.model import GpuState
 from exporter.kernel import abi
 from exporter.kernel.abi import Shape

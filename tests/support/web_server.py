@@ -12,6 +12,7 @@ from pathlib import Path
 from exporter import catalog
 from exporter.model import Snapshot
 from exporter.output.web.access import AccessControl
+from exporter.output.web.connections import UserOf, no_user
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.listeners import listening
 from exporter.output.web.pages import Pages
@@ -29,12 +30,19 @@ LARGE = snapshot_of(catalog.cuda.OPERATIONS, *(point(n, "runtime", f"{n:020000}"
 
 @contextmanager
 def serving(
-    pages: Pages, *, config_file: Path | None = None, is_health_open: bool = False, **limits: float
+    pages: Pages,
+    *,
+    config_file: Path | None = None,
+    is_health_open: bool = False,
+    user_of: UserOf = no_user,
+    **limits: float,
 ) -> Iterator[Address]:
     """The address of a running server. limits: of ServerLimits."""
     listeners = listening([("127.0.0.1", 0)])
     server_limits = ServerLimits(**{"max_requests": 5, **limits})  # type: ignore[arg-type]
-    server = Server(listeners, pages, AccessControl(config_file), server_limits, is_health_open=is_health_open)
+    server = Server(
+        listeners, pages, AccessControl(config_file), server_limits, is_health_open=is_health_open, user_of=user_of
+    )
     address = listeners[0].getsockname()
     server.start()
     try:

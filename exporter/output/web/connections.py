@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import ipaddress
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+_NETWORK_BITS = 64  # of IPv6, as one subscriber has
 _LINGER_NONE = struct.pack("ii", 1, 0)  # struct linger: reset, and keep nothing in the kernel
+
+
+UserOf = Callable[[tuple[str, int], tuple[str, int]], int | None]
+"""The user id of the client's end of a connection between two addresses with ports; None if it is not on this machine."""
+
+
+def no_user(_client: tuple[str, int], _server: tuple[str, int]) -> None:
+    """UserOf where no user can be known."""
 
 
 class Stage(enum.Enum):
@@ -24,7 +34,7 @@ class Stage(enum.Enum):
 
 @dataclass(eq=False, slots=True)
 class ClientConnection:
-    """peer: the client's address. since: CLOCK_MONOTONIC seconds of the beginning of the stage."""
+    """peer: who is at the other end, as client_of() names it. since: CLOCK_MONOTONIC seconds of the beginning of the stage."""
 
     client: socket.socket
     peer: str
@@ -39,6 +49,26 @@ class ClientConnection:
     def reset(self) -> None:
         """Drop what the client has not received when the socket is closed."""
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
+
+
+def client_of(client: socket.socket, user_of: UserOf) -> str:
+    """`uid 1000` of a program on this machine, which may have any number of addresses; else its address, of IPv6 the network.
+
+    "" if it is gone.
+    """
+    try:
+        peer, own = client.getpeername(), client.getsockname()
+    except OSError:
+        return ""
+    if not isinstance(peer, tuple) or not isinstance(own, tuple):
+        return ""
+    uid = user_of(peer[:2], own[:2])
+    if uid is not None:
+        return f"uid {uid}"
+    address = ipaddress.ip_address(peer[0].partition("%")[0])
+    if address.version == 4 or address.ipv4_mapped:
+        return str(address.ipv4_mapped if address.version == 6 else address)
+    return str(ipaddress.ip_network((address, _NETWORK_BITS), strict=False))
 
 
 class ConnectionTable:
@@ -73,5 +103,5 @@ class ConnectionTable:
         return True
 
     def peers(self, stage: Stage) -> list[str]:
-        """The addresses of the clients in a stage."""
+        """Those of the clients in a stage."""
         return [one.peer for one in self._open if one.stage is stage]

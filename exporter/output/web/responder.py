@@ -24,7 +24,7 @@ from exporter.output.web.pages import HEALTH, READINESS, Pages
 log = logging.getLogger(__name__)
 
 _HEALTH_PAGES = (HEALTH, READINESS)
-_MAX_CHECKS, _MAX_CHECKS_PER_PEER = 32, 2  # passwords that wait to be compared
+_MAX_CHECKING_PEERS, _MAX_CHECKS_PER_PEER = 32, 2  # whose passwords wait to be compared
 _RETRY_SECONDS = 0.1
 
 
@@ -79,7 +79,8 @@ class Responder:
         is_known = rules.users.cached_result(authorization)
         if is_known is None:
             checking = self._connections.peers(Stage.CHECKING)
-            if len(checking) >= _MAX_CHECKS or checking.count(connection.peer) >= _MAX_CHECKS_PER_PEER:
+            peers = {*checking, connection.peer}
+            if len(peers) > _MAX_CHECKING_PEERS or checking.count(connection.peer) >= _MAX_CHECKS_PER_PEER:
                 return plain(503, "too many passwords\n", ("Retry-After", "1"), CLOSE)
             connection.enter(Stage.CHECKING)
             loop = asyncio.get_running_loop()

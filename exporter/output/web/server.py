@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from exporter.output.web.access import AccessControl, AccessRules
-from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage
+from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage, UserOf, client_of, no_user
 from exporter.output.web.http_exchange import CLOSE, HEAD_BYTES, HttpExchange
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.listeners import url_of
@@ -48,8 +48,10 @@ class Server:
         limits: ServerLimits,
         *,
         is_health_open: bool = False,
+        user_of: UserOf = no_user,
     ) -> None:
         self.listeners = tuple(listeners)
+        self._user_of = user_of
         self._access = access
         self._limits = limits
         self._connections = ConnectionTable(limits.max_connections)
@@ -103,7 +105,7 @@ class Server:
         is_failing = False
         while True:
             try:
-                client, peer = await self._loop.sock_accept(listener)
+                client, _ = await self._loop.sock_accept(listener)
             except OSError as error:  # such as too many open files: a connection must end before another is accepted
                 if not is_failing:
                     log.error(
@@ -117,7 +119,7 @@ class Server:
             if not self._connections.has_room():
                 client.close()
                 continue
-            connection = ClientConnection(client, peer[0] if isinstance(peer, tuple) else "")
+            connection = ClientConnection(client, client_of(client, self._user_of))
             self._connections.add(connection)
             connection.task = self._loop.create_task(self._handle(connection))
             connection.task.add_done_callback(partial(self._end, connection))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.chains.fair_order import fairly
+from exporter.fair_order import fairly
 
 
 class TestFairly:

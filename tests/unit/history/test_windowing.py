@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from exporter import catalog
 from exporter.accounting.thread_time import INTERVAL_LABEL
 from exporter.history.communicator_windows import LagKey
@@ -191,10 +193,10 @@ class TestProcesses:
         assert window.operations[0].calls == 5
 
     def test_processes_beyond_the_limit_are_dropped_and_counted(self) -> None:
-        """The first ones stay, so that none is recorded in part."""
+        """Of equal ones the first ones stay."""
         builder = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 3)}
-        windows = build(builder, 10, totals)
+        windows = build(builder, 10, totals, dict.fromkeys(totals, Switches(1, 0)))
 
         assert [window.process for window in windows] == list(range(MAX_PROCESSES))
         assert builder.dropped == 3
@@ -234,15 +236,47 @@ class TestProcesses:
         assert window.operations[0].calls == 23
         assert build(builder, 20, {}) == []
 
+    def test_idle_processes_leave_their_places_to_those_that_run(self) -> None:
+        """All of one tenant. A process that was left out before has its windows from the next one on."""
+        builder = WindowBuilder(at(0))
+        totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 1)}
+        last, resting = MAX_PROCESSES, dict.fromkeys(totals, Switches(1, 0))
+        found = []
+        for seconds in (10, 20, 30):
+            totals[last] = calls(seconds, {100: seconds}, 5)
+            windows = build(builder, seconds, totals, resting | {last: Switches(seconds, 0)})
+            found.append([window.operations[0].calls for window in windows if window.process == last])
+
+        assert found == [[], [], [10]]
+
+    @pytest.mark.parametrize("has_ended", [False, True])
+    def test_tenant_with_many_processes_does_not_take_the_places_of_others(self, has_ended: bool) -> None:
+        """All of them run; the other's came last."""
+        builder = WindowBuilder(at(0))
+        many, other = process_labels(container="many"), process_labels(container="other")
+        labels = dict.fromkeys(range(MAX_PROCESSES + 40), many) | {999: other}
+        totals: dict[int, dict[Series, Total]] = {number: calls(1, {100: 1}, 5) for number in labels}
+        if has_ended:
+            for number in (999, *range(MAX_PROCESSES + 40)):
+                builder.end_process(EndedProcess(number, labels[number], totals[number], Switches(1, 0)))
+            windows = builder.build(ProcessTotals(at(10), {}, {}, {}))
+        else:
+            windows = builder.build(ProcessTotals(at(10), totals, labels, dict.fromkeys(labels, Switches(1, 0))))
+
+        assert len(windows) == MAX_PROCESSES
+        assert 999 in [window.process for window in windows]
+        assert builder.dropped == 41
+
     def test_process_that_ended_makes_room_for_another(self) -> None:
         builder = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 1)}
         build(builder, 10, totals)
         builder.end_process(EndedProcess(0, process_labels(), totals.pop(0), Switches(0, 0)))
         build(builder, 20, totals)
-        windows = build(builder, 30, totals)
+        totals[MAX_PROCESSES] = calls(24, {100: 24}, 5)
+        (window,) = build(builder, 30, totals)
 
-        assert [window.process for window in windows] == [MAX_PROCESSES]
+        assert (window.process, window.operations[0].calls) == (MAX_PROCESSES, 23)
 
 
 class TestProbeCosts:

@@ -49,6 +49,31 @@ class TestDescriptors:
         assert tcp_sockets.children(str(tmp_path), 8) == []
 
 
+class TestUser:
+    """Who has the other end of a connection."""
+
+    @pytest.mark.parametrize(
+        ("listens_on", "connects_to"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.7")]
+    )
+    def test_connection_of_this_process_is_this_users(self, listens_on: str, connects_to: str) -> None:
+        """Also where a server for IPv6 is asked by IPv4."""
+        family = socket.AF_INET6 if ":" in listens_on else socket.AF_INET
+        try:
+            listener = socket.create_server((listens_on, 0), family=family, dualstack_ipv6=listens_on == "::")
+        except OSError:
+            pytest.skip(f"there is no {listens_on} here")
+        with listener, socket.create_connection((connects_to, listener.getsockname()[1])):
+            other, _ = listener.accept()
+            with other:
+                found = tcp_sockets.user_of(other.getpeername()[:2], other.getsockname()[:2])
+
+        assert found == os.getuid()
+
+    def test_connection_from_elsewhere_has_no_known_user(self) -> None:
+        """192.0.2.1 is of no machine."""
+        assert tcp_sockets.user_of(("192.0.2.1", 4711), ("127.0.0.1", 1)) is None
+
+
 class TestDump:
     """A connection of this process over the loopback interface."""
 

@@ -154,6 +154,22 @@ class TestUsers:
         assert {answer.status for answer in answers} == {401, 503}
         assert {answer.headers["Connection"] for answer in answers} == {"close"}
 
+    def test_wrong_passwords_of_one_user_from_many_addresses_do_not_keep_others_out(self, file: Path) -> None:
+        """Any program on the machine has all addresses of the loopback interface. Here user 1000 has those but the first."""
+
+        def user_of(client: tuple[str, int], _server: tuple[str, int]) -> int:
+            return 110 if client[0] == "127.0.0.1" else 1000
+
+        file.write_text(f"basic_auth_users:\n  alice: {hashed('p', 12)}\n")
+        with serving(pages(), config_file=file, user_of=user_of) as address, ExitStack() as guessers:
+            for number in range(40):
+                source = (f"127.0.0.{2 + number % 20}", 0)
+                guesser = guessers.enter_context(socket.create_connection(address, source_address=source))
+                guess = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: {basic('alice', str(number))}\r\n\r\n"
+                guesser.sendall(guess.encode())
+
+            assert get(address, Authorization=basic("alice", "p")).status == 200
+
 
 class TestOthers:
     """Headers, rate limit."""

@@ -6,7 +6,22 @@ import asyncio
 import socket
 import time
 
-from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage
+import pytest
+
+from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage, client_of, no_user
+
+
+def connected(address: str) -> socket.socket:
+    """In place of a socket whose other end has this address."""
+
+    class Connected(socket.socket):
+        def getpeername(self) -> tuple[str, int]:
+            return address, 4711
+
+        def getsockname(self) -> tuple[str, int]:
+            return "::", 10478
+
+    return Connected()
 
 
 class Clients:
@@ -32,6 +47,29 @@ class Clients:
             assert one.task is not None
             one.task.cancel()
             one.client.close()
+
+
+class TestClient:
+    """Who is at the other end."""
+
+    @pytest.mark.parametrize(
+        ("address", "uid", "name"),
+        [
+            ("127.0.0.9", 1000, "uid 1000"),
+            ("192.0.2.7", None, "192.0.2.7"),
+            ("::ffff:192.0.2.7", None, "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", None, "2001:db8:1:2::/64"),
+            ("fe80::1:2%eth0", None, "fe80::/64"),
+        ],
+    )
+    def test_client_is_a_user_or_an_address(self, address: str, uid: int | None, name: str) -> None:
+        """A subscriber has any number of addresses of IPv6 in one network."""
+        with connected(address) as client:
+            assert client_of(client, lambda *_: uid) == name
+
+    def test_client_that_is_gone_has_no_name(self) -> None:
+        with socket.socket() as client:
+            assert client_of(client, no_user) == ""
 
 
 class TestConnectionTable:
