@@ -28,7 +28,7 @@ from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFile, MappedFiles
 from exporter.kernel.mapping_watch import Mapped
 from exporter.kernel.probes import NoDescriptors
-from exporter.probes.file_prober import API_OF, FileProber, MappingKey, Probed
+from exporter.probes.file_prober import API_OF, FileIdentity, FileProber, MappingKey, Probed
 from exporter.probes.file_shares import FileShares
 from exporter.probes.known_files import KnownFiles
 from exporter.probes.library_opener import LibraryOpener
@@ -220,8 +220,9 @@ class Discovery:
 
     def _meet(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None, reader: TenantReader) -> None:
         """mapped: the file, where the kernel identifies it."""
+        api, met = API_OF[library.kind], mapped.file if mapped else _key(library)
         with self._lock:
-            file = self._files.get(mapped.file if mapped else _key(library), API_OF[library.kind])
+            file = self._files.get(met, api) or self._files.get((self._owner_of(tgid), met), api)
             if file is not None and not self._files.forget_changed(file, mapped.stamp if mapped else None):
                 self._files.use(file, (library.mapping.inode, library.mapping.path), tgid)
                 return
@@ -234,11 +235,14 @@ class Discovery:
         self._skip(tgid, refusal, mapped)
 
     def _skip(self, tgid: int, found: SkippedLibrary, mapped: MappedFile | None) -> None:
-        """Count a file that is not probed, and remember it, unless the next look may find it otherwise."""
+        """Count a file that is not probed, and remember it for its owner, unless the next look may find it otherwise.
+
+        Not for others: the process chooses what is found in its mapping while it is looked at.
+        """
         with self._lock:
             if found.reason not in _PASSING:
-                met = mapped.file if mapped else _key(found.library)
-                self._files.leave_alone(found, self._owner_of(tgid), met, mapped.stamp if mapped else None)
+                owner, met = self._owner_of(tgid), mapped.file if mapped else _key(found.library)
+                self._files.leave_alone(found, owner, (owner, met), mapped.stamp if mapped else None)
             self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
 
     def _refusal(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None) -> SkippedLibrary | None:
@@ -266,7 +270,7 @@ class Discovery:
             return
         with found:
             own = self._opener.real_file(reader, found)
-            identities = {mapped.file if mapped else _key(found.library), own.file if own else found.file_id}
+            identities = {own.file if own else found.file_id, self._met(tgid, found, mapped, own)}
             seen = mapped or own
             if not self._new_files.is_known(tgid, API_OF[found.library.kind], identities, seen):
                 lease = self._new_files.lease_of(found, own)
@@ -280,6 +284,15 @@ class Discovery:
                     except NoDescriptors as error:
                         self._skip(tgid, self._prober.without_descriptors(found.library, error), mapped)
         reader.release()
+
+    def _met(
+        self, tgid: int, found: ExaminedLibrary, mapped: MappedFile | None, own: MappedFile | None
+    ) -> FileIdentity:
+        """What was mapped, if that is what was opened. Else so for this owner alone: something else may be mapped there since."""
+        if mapped is not None:
+            return mapped.file if own is not None and own.file == mapped.file else (self._owner_of(tgid), mapped.file)
+        key = _key(found.library)
+        return key if found.file_id.inode == found.library.mapping.inode else (self._owner_of(tgid), key)
 
     def note_surplus(self, number: int, first: int) -> None:
         """See KnownFiles.note_surplus()."""

@@ -24,7 +24,9 @@ log = logging.getLogger(__name__)
 API_OF = {LibraryKind.RUNTIME: Api.RUNTIME, LibraryKind.DRIVER: Api.DRIVER, LibraryKind.NCCL: Api.NCCL}
 
 MappingKey = tuple[int, int, bytes]  # device, inode and path of a mapping: enough to know it again without opening it
-FileIdentity = RealFile | FileId | MappingKey
+OwnersFile = tuple[str, RealFile | MappingKey]
+"""What an owner's processes have mapped, as far as that owner is concerned: it has not been read, or something else was."""
+FileIdentity = RealFile | FileId | MappingKey | OwnersFile
 
 
 @dataclass(slots=True, eq=False)

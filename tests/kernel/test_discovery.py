@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +16,11 @@ import pytest
 import gpustall_standin as standin
 from exporter.config.probes import AttachKind
 from exporter.host.elf import read_elf
+from exporter.host.libraries import MappedLibrary, SkippedLibrary
 from exporter.host.likely_libraries import of_python
+from exporter.host.processes import Processes
+from exporter.host.reader import TenantReader
+from exporter.host.reader_documents import ExaminedLibrary
 from exporter.kernel.operations import NUMBERS
 from tests.support.discovering import LIBRARIES, Scene, copied, discovering, recorded
 from tests.support.held_calls import held_calls, program, trained, without_rank
@@ -31,6 +36,30 @@ mapping = mmap.mmap(file, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
 print("ready", flush=True)
 sys.stdin.read()
 """
+
+
+# The same, and for each line of its input the next file in its place.
+SWAPS = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+place, size = None, os.path.getsize(sys.argv[1])
+for path in sys.argv[1:]:
+    flags = mmap.MAP_PRIVATE | (0x10 if place else 0)  # MAP_FIXED
+    place = libc.mmap(place, size, mmap.PROT_READ | mmap.PROT_EXEC, flags, os.open(path, os.O_RDONLY), 0)
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Hurried(TenantReader):
+    """A reader that is overtaken: before it opens a library, something happens."""
+
+    before_opening: Callable[[], None]
+
+    def inspect(self, tgid: int, library: MappedLibrary, symbols: Collection[str]) -> ExaminedLibrary | SkippedLibrary:
+        self.before_opening()
+        return super().inspect(tgid, library, symbols)
 
 
 @pytest.fixture
@@ -124,6 +153,53 @@ class TestWhere:
             calls.make()
 
             assert scene.calls(calls.tgids[0]) == recorded(23)
+
+
+class TestSwapped:
+    """A process has another file in the place of a library by the time the reader opens what is mapped there."""
+
+    @pytest.mark.parametrize("is_library", [False, True], ids=["garbage", "library without calls"])
+    def test_library_is_probed_in_the_processes_of_others(self, tmp_path: Path, *, is_library: bool) -> None:
+        """What was found there is nothing that is known of the library."""
+        folder, other = copied(tmp_path / "shared"), tmp_path / "other"
+        library = folder / "libcudart.so.12"
+        if is_library:
+            shutil.copy("/proc/self/exe", other)
+            with other.open("ab") as file:
+                file.truncate(max(other.stat().st_size, library.stat().st_size))
+        else:
+            other.write_bytes(b"x" * library.stat().st_size)
+        swapping = subprocess.Popen(
+            [sys.executable, "-c", SWAPS, library, other],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with swapping, discovering(owner_of=lambda tgid: str(tgid == swapping.pid)) as scene:
+            assert line_of(swapping) == "ready\n"
+            assert swapping.stdin is not None
+
+            def swap() -> None:
+                assert swapping.stdin is not None
+                swapping.stdin.write("\n")
+                swapping.stdin.flush()
+                assert line_of(swapping) == "ready\n"
+
+            hurried = Hurried(Processes(), PATIENCE_SECONDS)
+            hurried.before_opening = swap
+            for _ in scene.discovery.look_at(swapping.pid, hurried):
+                pass
+            before = scene.probed(folder)
+            with held_calls("cudaEventRecord:23", libraries=folder) as calls:
+                scene.walk_all()
+                calls.make()
+                counted = scene.calls(calls.tgids[0])
+            hurried.close()
+            swapping.kill()
+
+        assert before == []
+        assert counted == recorded(23)
 
 
 class TestLinkage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,11 +63,15 @@ class Scene:
 
 @contextmanager
 def discovering(
-    kind: AttachKind | None = None, apis: frozenset[Api] = frozenset(Api), **options: Any
+    kind: AttachKind | None = None,
+    apis: frozenset[Api] = frozenset(Api),
+    *,
+    owner_of: Callable[[int], str] = lambda _: "",
+    **options: Any,
 ) -> Iterator[Scene]:
-    """A Scene, with nothing attached yet. apis: which ones it probes. options: of loader.load()."""
+    """A Scene, with nothing attached yet. apis: which ones it probes. owner_of: of a process. options: of loader.load()."""
     with tracer(kind, **options) as traced:
-        discovery = Discovery(traced.kernel, Processes(), apis, with_launches=True)
+        discovery = Discovery(traced.kernel, Processes(), apis, with_launches=True, owner_of=owner_of)
         reader = TenantReader(Processes(), PATIENCE_SECONDS)
         try:
             yield Scene(traced.kernel, traced.tables, discovery, reader)
