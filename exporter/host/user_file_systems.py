@@ -14,12 +14,15 @@ FUSE_MAGIC: Final = 0x65735546
 _OF_ROOT: Final = b"user_id=0"
 
 
-def is_served_by_user(mountinfo: bytes, device: int) -> bool:
-    """Whether one of these mounts is of the device, and of FUSE for another user than root. device: as in os.stat()."""
+def is_served_by_user(mountinfo: bytes, device: int) -> bool | None:
+    """Whether a mount of the device is of FUSE for another user than root; None if none of these is of the device and of FUSE.
+
+    device: as in os.stat(). A mount that was detached while files of it are in use is in no list.
+    """
     wanted = b"%d:%d" % (os.major(device), os.minor(device))
     for line in mountinfo.split(b"\n"):
         before, _, after = line.partition(b" - ")
         fields, more = before.split(b" ", 3), after.split(b" ")
         if len(fields) == 4 and len(more) >= 3 and fields[2] == wanted and more[0].startswith(b"fuse"):
             return _OF_ROOT not in more[2].split(b",")
-    return False
+    return None

@@ -210,7 +210,7 @@ class Discovery:
                     and bool(found.offsets)
                     and self._files.has_room_for_expected(owner)
                     and self._files.shares.may_take(owner)
-                    and not self._opener.is_of_user(tgid, found.library, own.file if own else None)
+                    and not self._opener.is_of_user(tgid, found.library, own.file if own else None, found.file_system)
                 )
             if is_wanted and isinstance(lease := self._new_files.lease_of(found, own), Lease):
                 file = self._new_files.probe(NewFile(0, found, owner, {identity}, own), lease, reader)
@@ -257,8 +257,7 @@ class Discovery:
             detail = f"{path}: {owner} has {shares.taken(owner)} of {shares.capacity} files, its share"
             return SkippedLibrary(library, SkipReason.SHARE, detail)
         if self._opener.is_of_user(tgid, library, mapped.file if mapped else None):
-            detail = f"{path}: a user serves its file system; put the library on one that root has mounted"
-            return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
+            return _of_user(library)
         return None
 
     def _examine(
@@ -270,6 +269,9 @@ class Discovery:
             return
         with found:
             own = self._opener.real_file(reader, found)
+            if mapped is None and self._opener.is_of_user(tgid, found.library, None, found.file_system):
+                self._skip(tgid, _of_user(found.library), mapped)
+                return
             identities = {own.file if own else found.file_id, self._met(tgid, found, mapped, own)}
             seen = mapped or own
             if not self._new_files.is_known(tgid, API_OF[found.library.kind], identities, seen):
@@ -304,6 +306,12 @@ class Discovery:
         with self._lock:
             self._files.detach_all()
         self._new_files.close()
+
+
+def _of_user(library: MappedLibrary) -> SkippedLibrary:
+    path = library.mapping.shown_path
+    detail = f"{path}: a user serves its file system; put the library on one that root has mounted"
+    return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
 
 
 def _key(library: MappedLibrary) -> MappingKey:

@@ -61,14 +61,19 @@ class LibraryOpener:
         own = self.real_file(reader, found)
         return None if own is None else own.file == real
 
-    def is_of_user(self, tgid: int, library: MappedLibrary, real: RealFile | None) -> bool:
-        """Whether a user serves the file system of a library; see host/user_file_systems.py."""
-        if real is not None and real.file_system != FUSE_MAGIC:
+    def is_of_user(self, tgid: int, library: MappedLibrary, real: RealFile | None, file_system: int = 0) -> bool:
+        """Whether a user serves the file system of a library; see host/user_file_systems.py. True for FUSE that no mount shows.
+
+        file_system: its magic number, where the kernel does not identify the file; 0 before it was opened.
+        """
+        file_system = real.file_system if real is not None else file_system
+        if file_system not in (0, FUSE_MAGIC):
             return False
         if real is not None and real.is_in_user_namespace:
             return True
         try:
             mountinfo = self._processes.read(tgid, "mountinfo", libraries.MOUNTINFO_BYTES_MAX) if tgid else b""
         except (ProcessGone, NotPossibleHere):
-            return real is not None
-        return is_served_by_user(mountinfo, library.mapping.device)
+            mountinfo = b""
+        is_served = is_served_by_user(mountinfo, library.mapping.device)
+        return file_system == FUSE_MAGIC if is_served is None else is_served

@@ -26,6 +26,7 @@ from tests.support.discovering import LIBRARIES, Scene, copied, discovering, rec
 from tests.support.held_calls import held_calls, program, trained, without_rank
 from tests.support.patience import PATIENCE_SECONDS, line_of
 from tests.support.requirements import need_command
+from tests.support.silent_files import served
 from tests.support.traced import eventually
 
 # Maps a file as code, as the loader does, prints `ready`, and stays until its input ends.
@@ -153,6 +154,23 @@ class TestWhere:
             calls.make()
 
             assert scene.calls(calls.tgids[0]) == recorded(23)
+
+
+class TestUsersFileSystem:
+    """A user serves the libraries of a job, and could stop the kernel in the middle of a probe."""
+
+    @pytest.mark.parametrize("is_detached", [False, True])
+    def test_its_files_are_not_probed(self, scene: Scene, tmp_path: Path, *, is_detached: bool) -> None:
+        """Nor once its mount is detached, after which it is in no list."""
+        libraries, mounted = copied(tmp_path / "libraries"), tmp_path / "mounted"
+        with served(mounted, libraries, 65534) as files, held_calls(libraries=mounted):
+            if is_detached:
+                files.detach()
+            scene.walk_all()
+            probed, failures = scene.probed(mounted), scene.discovery.failures
+
+        assert probed == []
+        assert sum(count for (_, reason), count in failures.items() if reason == "user_file_system") == len(LIBRARIES)
 
 
 class TestSwapped:

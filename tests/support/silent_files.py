@@ -78,8 +78,16 @@ def main() -> None:
 class Served:
     """A mounted file system."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], mountpoint: Path) -> None:
         self._process = process
+        self._mountpoint = mountpoint
+        self._is_detached = False
+
+    def detach(self) -> None:
+        """Unmount it; files that are in use stay as they are."""
+        if not self._is_detached:
+            subprocess.run(["umount", "--lazy", str(self._mountpoint)], check=True)
+            self._is_detached = True
 
     def fall_silent(self) -> None:
         """Answer nothing any more."""
@@ -107,13 +115,14 @@ def served(mountpoint: Path, folder: Path, user: int = 0) -> Iterator[Served]:
         text=True,
     )
     assert process.stdout is not None
+    files = Served(process, mountpoint)
     with process:
         try:
             assert process.stdout.readline() == "ready\n"
-            yield Served(process)
+            yield files
         finally:
             process.kill()  # what hangs in a file gets an error
-            subprocess.run(["umount", "--lazy", str(mountpoint)], check=True)
+            files.detach()
 
 
 if __name__ == "__main__":

@@ -21,8 +21,10 @@ class TestIsServedByUser:
     def test_user_of_the_mount_counts(self, minor: int, *, is_served: bool) -> None:
         assert is_served_by_user(MOUNTINFO, os.makedev(0, minor)) is is_served
 
-    def test_other_file_systems_are_the_kernel_s(self) -> None:
-        assert not is_served_by_user(MOUNTINFO, os.makedev(254, 0))
+    @pytest.mark.parametrize("device", [os.makedev(254, 0), os.makedev(0, 47)], ids=["ext4", "in no line"])
+    def test_file_system_that_is_not_listed_as_fuse_is_unknown(self, device: int) -> None:
+        """One of FUSE may have been detached."""
+        assert is_served_by_user(MOUNTINFO, device) is None
 
     def test_name_of_the_source_is_no_option(self) -> None:
         """A user chooses it."""
@@ -32,4 +34,4 @@ class TestIsServedByUser:
 
     @pytest.mark.parametrize("line", [b"", b"\n", b"36 25\n", b"36 25 0:45 - fuse\n"])
     def test_line_of_another_form_is_skipped(self, line: bytes) -> None:
-        assert not is_served_by_user(line, os.makedev(0, 45))
+        assert is_served_by_user(line, os.makedev(0, 45)) is None
