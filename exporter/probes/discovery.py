@@ -18,6 +18,7 @@ from pathlib import Path
 
 from exporter.config.probes import AttachKind
 from exporter.errors import ExporterError, NoAnswer
+from exporter.host import libraries
 from exporter.host.leases import Lease, NoLease
 from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.processes import Processes
@@ -253,8 +254,7 @@ class Discovery:
             detail = f"{path}: {owner} has {shares.taken(owner)} of {shares.capacity} files, its share"
             return SkippedLibrary(library, SkipReason.SHARE, detail)
         if self._opener.is_of_user(tgid, library, mapped.file if mapped else None):
-            detail = f"{path}: a user serves its file system; put the library on one that root has mounted"
-            return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
+            return libraries.served_by_user(library)
         return None
 
     def _examine(
