@@ -41,6 +41,8 @@ class TestKinds:
             ("libcudart-d0da41ae.so.11.0", LibraryKind.RUNTIME),
             ("libcuda.so.1", LibraryKind.DRIVER),
             ("libcuda.so.570.124.06", LibraryKind.DRIVER),
+            ("libcuda.so.1.1", LibraryKind.DRIVER),  # of WSL2, behind its libcuda.so.1
+            ("libcuda_loader.so", None),  # of WSL2
             ("libnccl.so.2", LibraryKind.NCCL),
             ("libnccl-0a1b2c3d.so.2.19.3", LibraryKind.NCCL),
             ("libtorch_cuda.so", LibraryKind.NCCL),
