@@ -97,7 +97,8 @@ LABEL_MEANINGS = {
     "pod_uid": "The pod's uid, from the cgroup.",
     "container_id": "The whole container id, from the cgroup.",
     "container_runtime": "`docker`, `containerd`, `crio`, `podman`, `kubernetes` (a pod whose runtime the path does not name),"
-    " `lxc`, `systemd`; outside of containers the batch manager: `slurm`, `nomad`, `htcondor`, `pbs`, `lsf` or `oar`.",
+    " `lxc`, `systemd`; outside of containers the batch manager: `slurm`, `nomad`, `htcondor`, `pbs`, `torque`,"
+    " `yarn`, `lsf` or `oar`.",
     "unit": "The innermost systemd unit of the cgroup.",
     "gpu_uuid": "The uuid, as `nvidia-smi -L` shows it.",
     "model": "The name that the driver gives the GPU, such as `NVIDIA H100 80GB HBM3`.",

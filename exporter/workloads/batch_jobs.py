@@ -48,6 +48,8 @@ _FORMS: Final = tuple(
             rf"(?:pbs_jobs|pbspro)\.service/(?:jobid|jobs)/(?P<job>[0-9]+(?:\[[0-9]*\])?(?:\.{_NAME})?)",
             r"\g<job>",
         ),
+        ("torque", rf"torque/(?P<job>[0-9]+(?:\[[0-9]+\])?(?:\.{_NAME})?)", r"\g<job>"),
+        ("yarn", r"hadoop-yarn/(?P<job>container(?:_e[0-9]+)?(?:_[0-9]+){4})", r"\g<job>"),
         ("lsf", r"lsf/[^/]+/job\.(?P<job>[0-9]+(?:\[[0-9]+\])?)\.[0-9.]+", r"job_\g<job>"),
         ("oar", rf"oar/{_NAME}_(?P<job>[0-9]+)", r"job_\g<job>"),
         ("oar", r"oar\.slice/oar-u[0-9]+\.slice/oar-u[0-9]+-j(?P<job>[0-9]+)\.slice", r"job_\g<job>"),
