@@ -11,8 +11,8 @@ COMMON_LABEL_MEANINGS = {
     "node": "`--node`, else the environment variable `NODE_NAME`, else the host name.",
     "rank": "The rank in the job: from the environment that a launcher set (`RANK`, `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID` in"
     " a step, …), else from the NCCL communicator with the most ranks.",
-    "container": "The container's name from the orchestrator; else the first 12 digits of the container id; else `job_N` of a"
-    " Slurm job; else the systemd service.",
+    "container": "The container's name from the orchestrator; else the first 12 digits of the container id; else the"
+    " batch job, `job_N` of Slurm ([names.md](names.md#batch-jobs)); else the systemd service.",
     "namespace": "The pod's namespace, or the cluster of an ECS task; empty outside of both ([names.md](names.md)).",
     "pod": "The pod's name, or the id of an ECS task; empty outside of both ([names.md](names.md)).",
 }
@@ -90,14 +90,15 @@ LABEL_MEANINGS = {
     "local_rank": "The rank on its machine, from the launcher's environment.",
     "world_size": "The number of ranks of the job, from the launcher's environment.",
     "run_id": "`TORCHELASTIC_RUN_ID`, unless it is `none`.",
-    "slurm_job_id": "From the cgroup, else from the environment.",
+    "slurm_job_id": "From the cgroup, else from the environment. A SLUID where Slurm names cgroups by that (26.05 and later).",
     "slurm_job_name": "From the environment, if it belongs to the job that the cgroup names.",
     "slurm_partition": "As `slurm_job_name`.",
     "slurm_account": "As `slurm_job_name`.",
     "pod_uid": "The pod's uid, from the cgroup.",
     "container_id": "The whole container id, from the cgroup.",
     "container_runtime": "`docker`, `containerd`, `crio`, `podman`, `kubernetes` (a pod whose runtime the path does not name),"
-    " `lxc`, `slurm` or `systemd`.",
+    " `lxc`, `systemd`; outside of containers the batch manager: `slurm`, `nomad`, `htcondor`, `pbs`, `torque`,"
+    " `yarn`, `lsf` or `oar`.",
     "unit": "The innermost systemd unit of the cgroup.",
     "gpu_uuid": "The uuid, as `nvidia-smi -L` shows it.",
     "model": "The name that the driver gives the GPU, such as `NVIDIA H100 80GB HBM3`.",

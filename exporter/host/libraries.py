@@ -23,6 +23,7 @@ from exporter.host.elf import ElfFile, read_elf
 from exporter.host.layers import paths_in_layers
 from exporter.host.mappings import Mapping, parse_executable_mappings
 from exporter.host.processes import Processes, translated
+from exporter.host.user_file_systems import is_fuse
 
 _OVERLAYFS_MAGIC: Final = 0x794C7630
 _LIBC: Final = ctypes.CDLL(None)
@@ -229,11 +230,29 @@ def inspect(processes: Processes, tgid: int, library: MappedLibrary) -> OpenedLi
     except ProcessGone as error:
         return SkippedLibrary(library, SkipReason.VANISHED, error.one_line())
     except NotPossibleHere as error:
-        reason = SkipReason.UNANSWERED if _is_of_dead_file_system(error) else SkipReason.DENIED
-        return SkippedLibrary(library, reason, error.one_line())
+        if _is_of_dead_file_system(error):
+            return SkippedLibrary(library, SkipReason.UNANSWERED, error.one_line())
+        if _is_on_fuse(processes, tgid, library):
+            return served_by_user(library)
+        return SkippedLibrary(library, SkipReason.DENIED, error.one_line())
     except MalformedElf as error:
         return _malformed(library, error)
     return _read(library, fd)
+
+
+def _is_on_fuse(processes: Processes, tgid: int, library: MappedLibrary) -> bool:
+    try:
+        return is_fuse(processes.read(tgid, "mountinfo", MOUNTINFO_BYTES_MAX), library.mapping.device)
+    except (ProcessGone, NotPossibleHere):
+        return False
+
+
+def served_by_user(library: MappedLibrary) -> SkippedLibrary:
+    """A user serves its file system; see user_file_systems.py."""
+    detail = (
+        f"{library.mapping.shown_path}: a user serves its file system; put the library on one that root has mounted"
+    )
+    return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
 
 
 def inspect_layers(processes: Processes, tgid: int, library: MappedLibrary) -> Iterator[OpenedLibrary | SkippedLibrary]:

@@ -29,10 +29,12 @@ class SlowProcesses:
 
     def add(self, owner: str, tgid: int, now: float) -> None:
         """It did not answer at once."""
+        self._forget_answering(now)
         self._slow_until.setdefault(owner, {})[tgid] = now + SLOW_SECONDS
 
     def add_hanging(self, owner: str, tgid: int, reader: subprocess.Popen[bytes] | None) -> None:
         """It did not answer the patient reader either."""
+        self._forget_ended()
         if reader is not None:
             self._hanging.setdefault(owner, {})[tgid] = reader
 
@@ -40,16 +42,29 @@ class SlowProcesses:
         """Whether the look is left to the patient reader."""
         if owner not in self._slow_until:
             return False
-        slow = {one: until for one, until in self._slow_until.pop(owner).items() if until > now}
-        if slow:
-            self._slow_until[owner] = slow
+        self._forget_answering(now)
+        slow = self._slow_until.get(owner, {})
         return tgid in slow or len(slow) >= PROCESSES_OF_OWNER
 
     def is_hanging(self, owner: str, tgid: int) -> bool:
         """Whether no look is begun, since readers still hang."""
         if owner not in self._hanging:
             return False
-        hanging = {one: reader for one, reader in self._hanging.pop(owner).items() if reader.poll() is None}
-        if hanging:
-            self._hanging[owner] = hanging
+        self._forget_ended()
+        hanging = self._hanging.get(owner, {})
         return tgid in hanging or len(hanging) >= PROCESSES_OF_OWNER
+
+    def _forget_answering(self, now: float) -> None:
+        """Looks at all owners: no later look comes for one that has gone, as a container does."""
+        self._slow_until = {
+            owner: slow
+            for owner, of_owner in self._slow_until.items()
+            if (slow := {tgid: until for tgid, until in of_owner.items() if until > now})
+        }
+
+    def _forget_ended(self) -> None:
+        self._hanging = {
+            owner: hanging
+            for owner, of_owner in self._hanging.items()
+            if (hanging := {tgid: reader for tgid, reader in of_owner.items() if reader.poll() is None})
+        }

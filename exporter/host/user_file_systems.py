@@ -2,6 +2,8 @@
 
 In: /proc/TGID/mountinfo, and a device. Such a file system answers when its user likes, or never. The kernel may read a page of a
 library while it places a probe, with locks held that every fork on the node needs, so these files are not probed.
+In a user namespace, as of a rootless container, a mount shows `user_id=0` for the user who has made the namespace. Only a refusal
+shows whose it is: FUSE lets no other user read, whatever the capabilities.
 Source: proc_pid_mountinfo(5); Documentation/filesystems/fuse.rst in the kernel, "Mount options".
 """
 
@@ -19,10 +21,20 @@ def is_served_by_user(mountinfo: bytes, device: int) -> bool | None:
 
     device: as in os.stat(). A mount that was detached while files of it are in use is in no list.
     """
+    options = _options_of_fuse(mountinfo, device)
+    return None if options is None else _OF_ROOT not in options
+
+
+def is_fuse(mountinfo: bytes, device: int) -> bool:
+    """Whether one of these mounts is of the device, and of FUSE."""
+    return _options_of_fuse(mountinfo, device) is not None
+
+
+def _options_of_fuse(mountinfo: bytes, device: int) -> list[bytes] | None:
     wanted = b"%d:%d" % (os.major(device), os.minor(device))
     for line in mountinfo.split(b"\n"):
         before, _, after = line.partition(b" - ")
         fields, more = before.split(b" ", 3), after.split(b" ")
         if len(fields) == 4 and len(more) >= 3 and fields[2] == wanted and more[0].startswith(b"fuse"):
-            return _OF_ROOT not in more[2].split(b",")
+            return more[2].split(b",")
     return None

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from exporter.config.probes import AttachKind
 from exporter.errors import ExporterError, NoAnswer
+from exporter.host import libraries
 from exporter.host.leases import Lease, NoLease
 from exporter.host.libraries import LibraryKind, MappedLibrary, SkippedLibrary, SkipReason
 from exporter.host.processes import Processes
@@ -257,7 +258,7 @@ class Discovery:
             detail = f"{path}: {owner} has {shares.taken(owner)} of {shares.capacity} files, its share"
             return SkippedLibrary(library, SkipReason.SHARE, detail)
         if self._opener.is_of_user(tgid, library, mapped.file if mapped else None):
-            return _of_user(library)
+            return libraries.served_by_user(library)
         return None
 
     def _examine(
@@ -270,7 +271,7 @@ class Discovery:
         with found:
             own = self._opener.real_file(reader, found)
             if mapped is None and self._opener.is_of_user(tgid, found.library, None, found.file_system):
-                self._skip(tgid, _of_user(found.library), mapped)
+                self._skip(tgid, libraries.served_by_user(found.library), mapped)
                 return
             identities = {own.file if own else found.file_id, self._met(tgid, found, mapped, own)}
             seen = mapped or own
@@ -306,12 +307,6 @@ class Discovery:
         with self._lock:
             self._files.detach_all()
         self._new_files.close()
-
-
-def _of_user(library: MappedLibrary) -> SkippedLibrary:
-    path = library.mapping.shown_path
-    detail = f"{path}: a user serves its file system; put the library on one that root has mounted"
-    return SkippedLibrary(library, SkipReason.USER_FILE_SYSTEM, detail)
 
 
 def _key(library: MappedLibrary) -> MappingKey:

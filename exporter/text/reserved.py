@@ -39,7 +39,8 @@ _OF_ANOTHER_KIND: Final = re.compile(
     r".*\)"  # `make (children)`, and every mark
     r"|.*\.(?:service|scope|slice|socket|mount|swap)"  # a systemd unit
     r"|[0-9a-f]{12}"  # a container
-    r"|job_[0-9]+"  # a batch job
+    r"|job_[0-9]+(?:\[[0-9]+\])?|s[0-9a-hjkmnp-tv-z]{13}"  # a batch job of Slurm, LSF or OAR
+    r"|[0-9]+(?:\[[0-9]*\])?\..*|[0-9a-f]{8}\..*|[a-z]+[0-9]+(?:_[0-9]+)?@.*"  # of PBS, Nomad, HTCondor
     r"|[^/]+/[^/]+",  # a namespace and a pod
     re.DOTALL,
 )

@@ -15,7 +15,7 @@ a container with pods in it; they count if the machine that is observed is that 
     kubernetes  kubepods/.../pod<uid>/<id>    ...kubepods-<class>-pod<uid_>.slice    ../pod<uid>/<id>
                 in a node's container: kubelet/kubepods/...    kubelet.slice/kubelet-kubepods.slice/...    kubepods/...
     lxc         lxc/<name>    lxc.payload/<name>    lxc.payload.<name>      not lxc.monitor
-    slurm       slurm[_<node>]/uid_<n>/job_<n>/step_<n>    slurmstepd.scope/job_<n>/step_<n>
+    batch jobs  batch_jobs.py
     systemd     any <name>.service, .scope, .slice, .socket, .mount, .swap
 
 A bare id in another place where only root makes cgroups, /<name>/<id> or beside this process, is `unconfirmed_id`. Deeper folders
@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from exporter.text.reserved import NameOf, marked
+from exporter.workloads.batch_jobs import DEPTH_MAX, SLURM, batch_job
 
 SHORT_ID_CHARACTERS: Final = 12  # as `docker ps` shows it
 TEXT_CHARACTERS_MAX: Final = 64 * 1024
@@ -66,10 +67,6 @@ _POD_SLICE: Final = re.compile(
 )
 _POD: Final = re.compile(rf"pod(?P<uid>{_UUID}|[0-9a-f]{{32}})")
 _LXC_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-_SLURM_ROOT: Final = re.compile(r"slurm(?:_[A-Za-z0-9_.-]+)?|(?:[A-Za-z0-9_.-]+_)?slurmstepd\.scope")
-_SLURM_DEPTH_MAX: Final = 3  # system.slice/slurmstepd.scope, or slurm/uid_1000
-_SLURM_JOB: Final = re.compile(r"job_(?P<job>[0-9]{1,10})")
-_SLURM_STEP: Final = re.compile(r"step_(?P<step>[0-9]{1,10}(?:\+[0-9]{1,10})?|batch|extern|interactive)")
 _UNIT: Final = re.compile(r"[A-Za-z0-9:_.\\@-]{1,240}\.(?:service|scope|slice|socket|mount|swap)")
 _USER_MANAGER: Final = re.compile(r"user@[0-9]+\.service")
 _USER_SLICE: Final = re.compile(r"user-(?P<uid>[0-9]{1,10})\.slice")
@@ -81,8 +78,9 @@ class Container:
     """Where a process runs; "" for each part that is not in its cgroup.
 
     id: 64 hexadecimal digits, or the name in LXC and Fargate.
-    runtime: docker, containerd, crio, podman, kubernetes (the pod is known, its runtime not), lxc, slurm, systemd.
+    runtime: docker, containerd, crio, podman, kubernetes (the pod is known, its runtime not), lxc, systemd, or the job's manager.
     pod_uid: a UUID with dashes; a static pod's 32 digits stay without.
+    manager, job: as in BatchJob; a job may have containers in it.
     unit: the innermost systemd unit as systemd itself names it, "\\x2d" included, so that systemctl takes it. In a container it
     is one that the container claims.
     owner: who may have chosen id and unit: `uid 1000`, a service or a batch job; "" if only the machine's runtime has. No
@@ -93,19 +91,24 @@ class Container:
     id: str = ""
     runtime: str = ""
     pod_uid: str = ""
-    slurm_job_id: str = ""
-    slurm_step: str = ""
+    manager: str = ""
+    job: str = ""
     unit: str = ""
     owner: str = field(default="", compare=False)
     node: Container | None = field(default=None, compare=False)
     unconfirmed_id: str = field(default="", compare=False)
+
+    @property
+    def slurm_job_id(self) -> str:
+        """Decimal digits, or a SLUID."""
+        return self.job.removeprefix("job_") if self.manager == SLURM else ""
 
 
 NO_CONTAINER: Final = Container()
 
 
 def parse_cgroup(text: str) -> Container:
-    """The container of the most specific line: a container, else a pod, a Slurm job, a unit.
+    """The container of the most specific line: a container, else a pod, a batch job, a unit.
 
     Every controller of cgroup v1 has a line of its own, and so has v2; they may disagree. Among equals the first line counts.
     """
@@ -126,17 +129,17 @@ def parse_cgroup(text: str) -> Container:
 def container_label(container: Container) -> str:
     """The value of the `container` label.
 
-    The first 12 digits of a container's id (a name is not cut); else "job_123" for a Slurm job; else the systemd
-    service. Empty for a login session, a slice, a user's service manager and a process in no known place. The owner of a
-    container or service follows in parentheses: `0123456789ab (uid 1000)`.
+    The first 12 digits of a container's id (a name is not cut); else the batch job; else the systemd service. Empty for a
+    login session, a slice, a user's service manager and a process in no known place. The owner of a container or service
+    follows in parentheses: `0123456789ab (uid 1000)`.
     """
     owner = f" ({container.owner})" if container.owner else ""
     if container.id:
         is_digest = len(container.id) == 64 and container.runtime != "lxc"
         name = container.id[:SHORT_ID_CHARACTERS] if is_digest else marked(container.id, NameOf.CONTAINER)
         return f"{name}{owner}"
-    if container.slurm_job_id:
-        return f"job_{container.slurm_job_id}"
+    if container.job:
+        return marked(container.job, NameOf.CONTAINER)
     if container.unit.endswith(".service") and not _USER_MANAGER.fullmatch(container.unit):
         return f"{container.unit}{owner}"
     return ""
@@ -169,7 +172,7 @@ def _specificity(container: Container) -> tuple[bool, ...]:
     """An id that its owner may have chosen counts less than another one."""
     has_id = bool(container.id)
     is_certain = has_id and not container.owner
-    return has_id, is_certain, bool(container.pod_uid), bool(container.slurm_job_id), bool(container.unit)
+    return has_id, is_certain, bool(container.pod_uid), bool(container.job), bool(container.unit)
 
 
 def container_of_path(path: str) -> Container:
@@ -226,6 +229,8 @@ class _Walk:
         self._parents.append(name)
 
     def _enter_zone(self, name: str) -> None:
+        if self._enter_job(name):
+            return
         may_be_id = self._zone in (_Zone.MACHINE, _Zone.UNKNOWN) and len(self._parents) <= 1
         if self._zone in (_Zone.MACHINE, _Zone.NODE):
             self._enter_machine(name)
@@ -259,8 +264,6 @@ class _Walk:
             self._zone = _Zone.NODE if is_between else _Zone.INSIDE
         elif name == "user.slice":
             self._own("user.slice")
-        elif _SLURM_ROOT.fullmatch(name):
-            self._own("slurm")
         elif _UNIT.fullmatch(name):
             if not (name.endswith(".slice") or _RUNTIME_SERVICE.fullmatch(name)):
                 self._own(name)
@@ -284,22 +287,24 @@ class _Walk:
     def _enter_owned(self, name: str) -> None:
         if self._owner == "user.slice" and (user := _USER_SLICE.fullmatch(name)):
             self._owner = f"uid {user['uid']}"
-        elif self._parent_is_slurm and (job := _SLURM_JOB.fullmatch(name)):
-            self._owner, self._is_leaf = f"job_{job['job']}", True
-            runtime = "slurm" if self.found.runtime in ("", "systemd") else self.found.runtime
-            self.found = replace(self.found, slurm_job_id=job["job"], runtime=runtime)
-        elif (step := _SLURM_STEP.fullmatch(name)) and self._parent == self._owner == f"job_{self.found.slurm_job_id}":
-            self.found = replace(self.found, slurm_step=step["step"])
         else:
             self._enter_container(name)
 
-    @property
-    def _parent_is_slurm(self) -> bool:
-        """Directly below Slurm's own cgroup, or that of a user in it."""
-        return self._owner == "slurm" and not self.found.slurm_job_id and len(self._parents) <= _SLURM_DEPTH_MAX
+    def _enter_job(self, name: str) -> bool:
+        """A batch job's own cgroup, which is no unit of systemd whatever its name."""
+        found = self.found
+        if found.id or found.pod_uid or found.job or len(self._parents) >= DEPTH_MAX:
+            return False
+        job = batch_job("/".join((*self._parents, name)))
+        if job is None:
+            return False
+        self.found = replace(found, manager=job.manager, job=job.name, runtime=job.manager, unit="")
+        self._own(job.name)
+        self._is_leaf = True
+        return True
 
     def _enter_unit(self, segment: str) -> None:
-        if not self.found.id and (self._is_leaf or self._zone is _Zone.UNKNOWN or self._owner == "slurm"):
+        if not self.found.id and (self._is_leaf or self._zone is _Zone.UNKNOWN):
             return
         is_manager = self._owner.startswith("uid ") and _USER_MANAGER.fullmatch(segment) and not self._is_leaf
         self._is_leaf = self._is_leaf or not (segment.endswith(".slice") or is_manager)

@@ -73,10 +73,17 @@ class ProcessReader:
         return traced
 
     def read_some_libraries(self, processes: Mapping[int, WorkloadProcess]) -> None:
-        """Look for an engine in /proc/TGID/maps of the next few processes whose programs show none; the file is long."""
-        for _ in range(min(LIBRARIES_READ_AT_ONCE, len(self._without_engine))):
+        """Look for an engine in /proc/TGID/maps of the next few processes whose programs show none; the file is long.
+
+        processes: those that are still known; however many have ended, none of them stays in the queue.
+        """
+        left = LIBRARIES_READ_AT_ONCE
+        while left and self._without_engine:
             traced = processes.get(self._without_engine.popleft())
-            if traced is not None and self.is_alive(traced.row):
+            if traced is None:
+                continue
+            left -= 1
+            if self.is_alive(traced.row):
                 tgid = traced.row.tgid
                 arguments = next((own.arguments for own in self._reads.programs(tgid)), ())
                 traced.engine = engine_by_libraries(arguments, self._reads.mapped_libraries(tgid))

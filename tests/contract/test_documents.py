@@ -110,6 +110,8 @@ FOREIGN_FLAGS = {
     "json",
     "cert",  # kubectl
     "key",
+    "allow-uprobes",  # criu
+    "nv",  # apptainer
     "group-add",  # docker
     "rm",
     "user",

@@ -65,6 +65,22 @@ class TestIdentity:
 
         assert (labels["container"], labels["slurm_job_id"]) == ("job_4711", "4711")
 
+    @pytest.mark.parametrize(
+        ("path", "container", "manager"),
+        [
+            ("system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0", "sEKNKTV3WPV500", "slurm"),
+            ("nomad.slice/share.slice/5ccda8d0-1111-4222-8333-444455556666.a.scope", "5ccda8d0.a", "nomad"),
+            ("pbs_jobs.service/jobid/4711.server", "4711.server", "pbs"),
+        ],
+    )
+    def test_batch_job_is_the_container(
+        self, exporter: Exporter, hierarchy: str, path: str, container: str, manager: str
+    ) -> None:
+        with named_cgroup(hierarchy, path) as cgroup:
+            labels = info_in(exporter, cgroup).labels
+
+        assert (labels["container"], labels["container_runtime"]) == (container, manager)
+
     def test_systemd_unit_is_the_container(self, exporter: Exporter, hierarchy: str) -> None:
         with named_cgroup(hierarchy, f"system.slice/{UNIT}") as cgroup:
             labels = info_in(exporter, cgroup).labels

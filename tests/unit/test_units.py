@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exporter import units
 from exporter.kernel import abi
@@ -112,3 +114,13 @@ class TestSeconds:
     def test_nanoseconds_become_seconds(self) -> None:
         """1.5 s."""
         assert units.seconds(1_500_000_000) == 1.5
+
+    @given(st.integers(0, 2**70), st.integers(0, 2**70))
+    def test_sum_that_grows_never_goes_back_in_seconds(self, one: int, other: int) -> None:
+        """A sum over 100 threads exceeds 2^53 ns after a day, and what a float holds exactly."""
+        first, second = sorted((one, other))
+
+        assert units.seconds(first) <= units.seconds(second)
+
+    def test_length_is_exact_to_the_float_for_400_days(self) -> None:
+        assert units.seconds(34_560_000_000_000_001) == 34_560_000.000000001

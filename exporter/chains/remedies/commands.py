@@ -36,7 +36,7 @@ _FILES: Final = {
 
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
 _UNIT: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9:_.@-]|\\x[0-9a-f]{2}){0,239}\.(?:service|scope)")
-_SLURM_JOB: Final = re.compile(r"[0-9]{1,10}")
+_SLURM_JOB: Final = re.compile(r"[0-9]{1,10}|s[0-9A-Z]{13}")
 _DNS_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 RUNTIME_TOOLS: Final = {
     "docker": ("docker",),
@@ -141,7 +141,7 @@ class Commands:
 
     @property
     def _slurm_job(self) -> str:
-        """Its number; "" without one. The identity is known after the process has ended."""
+        """Its number or SLUID; "" without one. The identity is known after the process has ended."""
         known = self._job.managed_by.slurm_job if self._job else self._identity.container.removeprefix("job_")
         return known if _SLURM_JOB.fullmatch(known) else ""
 

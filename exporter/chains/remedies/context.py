@@ -49,7 +49,7 @@ class ControlGroup(NamedTuple):
 class ManagedBy:
     """What an administrator can act on instead of a process; "" for what the process is not in, or may have chosen.
 
-    container: id, as the runtime takes it. unit: a service or scope of the system's systemd. slurm_job: number.
+    container: id, as the runtime takes it. unit: a service or scope of the system's systemd. slurm_job: number or SLUID.
     """
 
     container: str = ""

@@ -41,6 +41,8 @@ class TestKinds:
             ("libcudart-d0da41ae.so.11.0", LibraryKind.RUNTIME),
             ("libcuda.so.1", LibraryKind.DRIVER),
             ("libcuda.so.570.124.06", LibraryKind.DRIVER),
+            ("libcuda.so.1.1", LibraryKind.DRIVER),  # of WSL2, behind its libcuda.so.1
+            ("libcuda_loader.so", None),  # of WSL2
             ("libnccl.so.2", LibraryKind.NCCL),
             ("libnccl-0a1b2c3d.so.2.19.3", LibraryKind.NCCL),
             ("libtorch_cuda.so", LibraryKind.NCCL),
@@ -166,6 +168,23 @@ class TestOpen:
 
         with pytest.raises(NotPossibleHere):
             open_library(processes, 7, mapping)
+
+    @pytest.mark.parametrize(
+        ("kind", "reason"), [("fuse.squashfuse", SkipReason.USER_FILE_SYSTEM), ("ext4", SkipReason.DENIED)]
+    )
+    def test_refusal_by_fuse_takes_no_capability(self, tmp_path: Path, kind: str, reason: SkipReason) -> None:
+        """It lets the user read who has mounted it, as in a rootless container, and no one else."""
+        processes, mapping = self.tree(tmp_path)
+        file = tmp_path / "proc/7/root" / os.fsdecode(PATH[1:])
+        file.unlink()
+        file.symlink_to(file)
+        device = f"{os.major(mapping.device)}:{os.minor(mapping.device)}"
+        (tmp_path / "proc/7/mountinfo").write_text(f"36 25 {device} / /image ro - {kind} image ro,user_id=0\n")
+
+        skipped = inspect(processes, 7, MappedLibrary(LibraryKind.RUNTIME, mapping))
+
+        assert isinstance(skipped, SkippedLibrary)
+        assert skipped.reason is reason
 
     def test_pipe_with_the_name_of_a_library_does_not_block(self, tmp_path: Path) -> None:
         """Opening a pipe for reading waits for a writer."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from exporter.host.slow_processes import SlowProcesses
+from tests.support.held import sizes
 
 
 @pytest.fixture
@@ -41,6 +42,13 @@ class TestSlow:
 
         assert (slow.is_slow("job", 7, now=599.0), slow.is_slow("job", 7, now=600.0)) == (True, False)
 
+    def test_owners_that_are_gone_are_forgotten(self, slow: SlowProcesses) -> None:
+        """Ten thousand containers in a day, each with a process that does not answer."""
+        for number in range(10_000):
+            slow.add(f"container {number}", number, now=8.64 * number)
+
+        assert sizes(slow)["SlowProcesses._slow_until"] == 70  # 600 s / 8.64 s
+
 
 class TestHanging:
     def test_process_is_left_alone_while_a_reader_hangs_in_it(
@@ -52,6 +60,16 @@ class TestHanging:
         reader.wait()
 
         assert (while_hanging, slow.is_hanging("job", 7)) == ([True, False], False)
+
+    def test_owner_whose_readers_have_ended_is_forgotten(
+        self, slow: SlowProcesses, reader: subprocess.Popen[bytes]
+    ) -> None:
+        slow.add_hanging("job", 7, reader)
+        reader.kill()
+        reader.wait()
+        slow.add_hanging("other", 8, None)
+
+        assert sizes(slow)["SlowProcesses._hanging"] == 0
 
     def test_owner_is_left_alone_after_three(self, slow: SlowProcesses, reader: subprocess.Popen[bytes]) -> None:
         for tgid in (7, 8, 9):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from exporter.host.user_file_systems import is_served_by_user
+from exporter.host.user_file_systems import is_fuse, is_served_by_user
 
 BY_USER = b"36 25 0:45 / /home/u/mnt rw,nosuid - fuse.sshfs me@host:/ rw,user_id=1000,group_id=1000\n"
 BY_ROOT = b"37 25 0:46 / /data rw - fuse.juicefs JuiceFS:data rw,user_id=0,group_id=0,allow_other\n"
@@ -25,6 +25,13 @@ class TestIsServedByUser:
     def test_file_system_that_is_not_listed_as_fuse_is_unknown(self, device: int) -> None:
         """One of FUSE may have been detached."""
         assert is_served_by_user(MOUNTINFO, device) is None
+
+    def test_mount_in_a_user_namespace_shows_root_for_its_user(self) -> None:
+        """As squashfuse does in a rootless container."""
+        mount = b"201 179 0:59 / /image rw,nosuid,nodev - fuse.squashfuse squashfuse rw,user_id=0,group_id=0\n"
+
+        assert is_fuse(mount, os.makedev(0, 59))
+        assert not is_served_by_user(mount, os.makedev(0, 59))
 
     def test_name_of_the_source_is_no_option(self) -> None:
         """A user chooses it."""

@@ -325,3 +325,16 @@ class TestLint:
         text = rendered(snapshot_of(catalog.allocator.LIVE, point(1, identity=TRAINER), point(2, identity=other)))
 
         assert text.count("# HELP") == text.count("# TYPE") == 1
+
+
+counts = st.one_of(st.integers(0, 2**64), st.integers(2**53 - 8, 2**53 + 8), st.integers(2**63 - 8, 2**63 + 8))
+
+
+class TestLargeCounts:
+    @FORMATS
+    @given(counts)
+    def test_count_is_written_in_full(self, fmt: Format, count: int) -> None:
+        """An exporter that has run for years counts beyond what a float holds exactly."""
+        snapshot = snapshot_of(catalog.cuda.OPERATIONS, point(count, "runtime", "cudaMalloc"))
+
+        assert f" {count}\n" in rendered(snapshot, fmt)

@@ -25,6 +25,7 @@ from exporter.pipeline.tick import Pipeline
 from exporter.pipeline.workload_tracking import WorkloadTracking
 from exporter.probes.sampling import AdaptiveSampler
 from exporter.series.store import SeriesStore
+from exporter.workloads.orchestrators.pod_cache import PodCache
 from exporter.workloads.registry import WorkloadRegistry
 from tests.support.direct_reads import DirectReads
 from tests.support.records import at, own_sample, series_of
@@ -73,8 +74,10 @@ class Bench:
         proc: Path,
         make_tables: type[Tables] = Tables,
         impaired: Collection[str] = (),
+        *,
         make_store: type[SeriesStore] = SeriesStore,
         host_collectors: Mapping[str, HostCollector] | None = None,
+        pods: PodCache | None = None,
     ) -> None:
         self.kernel = FakeTables()
         self.tables = make_tables(self.kernel.maps, self.kernel.iterate)
@@ -89,7 +92,7 @@ class Bench:
         pipeline = Pipeline(self.tables, collectors, lambda: clock.now().monotonic_ns, run=runs)
         self.tracking = WorkloadTracking(
             pipeline,
-            registry=WorkloadRegistry(self.processes, DirectReads(self.processes), "gpu7", 256),
+            registry=WorkloadRegistry(self.processes, DirectReads(self.processes), "gpu7", 256, pods),
             store=self.store,
             sampler=AdaptiveSampler(
                 CallCost(timed_ns=2000.0, counted_ns=500.0), limit=0.01, launch_mode=LaunchMode.FULL

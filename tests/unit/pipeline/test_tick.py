@@ -123,6 +123,17 @@ class TestChains:
         assert self.events(bench) == [("opened", "3", 100)]
         assert bench.exported(catalog.chains.SEVERITY) == {("3", "block_io", "gap"): 2}
 
+    def test_process_that_serves_others_and_launches_nothing_has_no_chain(self, bench: Bench) -> None:
+        """The server of NVIDIA's MPS maps the driver, and waits for an hour at a time."""
+        bench.kernel.process(1, comm=b"nvidia-cuda-mps")
+        bench.kernel.call(1, "cuMemAlloc", durations_ns=[1_000_000])
+        for tick in range(1, 60 * 4):
+            bench.now += 0.25
+            bench.kernel.thread(1, 11, read_ns=tick * 250_000_000, booked_ns={ThreadState.SOCKET: tick * 250_000_000})
+            bench.tracking.tick([])
+
+        assert self.events(bench) == []
+
     def test_lost_time_names_the_chain(self, bench: Bench) -> None:
         """Half of every second, since the chain began; also when the job has ended in it."""
         self.starve(bench, 31)

@@ -23,7 +23,10 @@ class TestMarked:
 
     @pytest.mark.parametrize(
         "name",
-        ["sshd.service", "a.scope", "0123456789ab", "job_4711", "train/job-0", "make (children)", "other (program)"],
+        [
+            *("sshd.service", "a.scope", "0123456789ab", "train/job-0", "make (children)", "other (program)"),
+            *("job_4711", "job_4711[3]", "sEKNKTV3WPV500", "4711.server", "5ccda8d0.trainer", "slot1_2@node7"),
+        ],
     )
     def test_word_in_the_form_of_another_kind_has_a_mark(self, name: str) -> None:
         """That is a unit, a container, a batch job, a pod, or another mark."""

@@ -200,7 +200,7 @@ class TestPodman:
 
 
 class TestOthers:
-    """nerdctl, LXC, Slurm and systemd."""
+    """nerdctl, LXC and systemd."""
 
     def test_nerdctl(self) -> None:
         """containerd without Kubernetes."""
@@ -259,34 +259,6 @@ class TestOthers:
         assert at("/lxc.monitor/web1") == Container()
 
     @pytest.mark.parametrize(
-        ("path", "job", "step"),
-        [
-            ("/slurm/uid_1000/job_123/step_0/task_0", "123", "0"),
-            ("/slurm_node7/uid_1000/job_123/step_batch", "123", "batch"),
-            ("/system.slice/slurmstepd.scope/job_123/step_0/user/task_0", "123", "0"),
-            ("/system.slice/node7_slurmstepd.scope/job_123/step_extern/user/task_special", "123", "extern"),
-            ("/slurm/uid_1000/job_123", "123", ""),
-            ("/slurm/uid_1000/job_123/step_0+1/task_0", "123", "0+1"),
-        ],
-    )
-    def test_slurm(self, path: str, job: str, step: str) -> None:
-        """Versions 1 and 2 of cgroups, several nodes on one machine, a heterogeneous job."""
-        found = at(path)
-
-        assert (found.runtime, found.slurm_job_id, found.slurm_step) == ("slurm", job, step)
-
-    def test_container_in_a_slurm_job_is_both(self) -> None:
-        """The container names the workload, and the job is known as well."""
-        found = at(f"/system.slice/slurmstepd.scope/job_123/step_0/user/task_0/libpod-{ID}")
-
-        assert (found.id, found.runtime, found.slurm_job_id) == (ID, "podman", "123")
-
-    @pytest.mark.parametrize("path", ["/jobs/job_123/step_0", "/slurm/step_0", "/slurm/job_x", "/myslurm/job_12"])
-    def test_job_outside_of_slurm_does_not_count(self, path: str) -> None:
-        """Any user may create a cgroup job_123."""
-        assert at(path) == Container()
-
-    @pytest.mark.parametrize(
         ("path", "unit"),
         [
             ("/system.slice/vllm.service", "vllm.service"),
@@ -302,6 +274,116 @@ class TestOthers:
     def test_systemd(self, path: str, unit: str) -> None:
         """The innermost unit, by its name in systemctl."""
         assert at(path) == Container(runtime="systemd", unit=unit)
+
+
+ALLOCATION = "5ccda8d0-1111-4222-8333-444455556666"
+
+
+class TestBatchJobs:
+    """Jobs by the cgroups that batch managers make."""
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/slurm/uid_1000/job_123/step_0/task_0",
+            "/slurm_node7/uid_1000/job_123/step_batch",
+            "/slurm/uid_1000/job_123",
+            "/slurm/uid_1000/job_123/step_0+1/task_0",
+            "/system.slice/slurmstepd.scope/job_123/step_0/user/task_0",
+            "/system.slice/slurmstepd.scope/job_123/step_interactive/user/task_0",
+            "/system.slice/node7_slurmstepd.scope/job_123/step_extern/user/task_special",
+            "/batch.slice/batch-gpu.slice/batch-gpu-a.slice/slurmstepd.scope/job_123/step_0/user/task_0",
+            "/../../system.slice/slurmstepd.scope/job_123/step_0/user/task_0",
+        ],
+    )
+    def test_slurm(self, path: str) -> None:
+        """The job, whatever the step. Versions 1 and 2 of cgroups, several nodes on one machine, a CgroupSlice."""
+        assert at(path) == Container(runtime="slurm", manager="slurm", job="job_123")
+        assert (container_label(at(path)), at(path).slurm_job_id) == ("job_123", "123")
+
+    @pytest.mark.parametrize("scope", ["slurmstepd.scope", "node1_slurmstepd.scope"])
+    def test_slurm_since_26_05_names_a_job_by_its_sluid(self, scope: str) -> None:
+        """The examples of cgroup.conf(5)."""
+        found = at(f"/system.slice/{scope}/sEKNKTV3WPV500/step_0/user/task_0")
+
+        assert (container_label(found), found.slurm_job_id) == ("sEKNKTV3WPV500", "sEKNKTV3WPV500")
+
+    def test_waiting_area_of_slurm_is_no_job(self) -> None:
+        assert at("/system.slice/slurmstepd.scope/system") == Container(runtime="systemd", unit="slurmstepd.scope")
+
+    @pytest.mark.parametrize(
+        ("path", "manager", "label"),
+        [
+            (f"/nomad.slice/reserve.slice/{ALLOCATION}.trainer.scope/a", "nomad", "5ccda8d0.trainer"),
+            ("/pbs_jobs.service/jobid/12345[7].pbs-server/child", "pbs", "12345[7].pbs-server"),
+            ("/oar.slice/oar-u1000.slice/oar-u1000-j4711.slice/oar-u1000-j4711-s1.scope", "oar", "job_4711"),
+        ],
+    )
+    def test_job_is_the_label_and_no_unit(self, path: str, manager: str, label: str) -> None:
+        """Its cgroup may be named as a scope that systemctl does not know."""
+        assert at(path) == Container(runtime=manager, manager=manager, job=label)
+        assert (container_label(at(path)), at(path).slurm_job_id) == (label, "")
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"/system.slice/docker-{ID}.scope",
+            f"/nomad.slice/docker-{ID}.scope",
+            f"/nomad.slice/share.slice/docker-{ID}.scope",
+            f"/nomad.slice/libpod-{ID}.scope/container",
+        ],
+    )
+    def test_container_of_nomad_is_one_of_its_runtime(self, path: str) -> None:
+        """Its drivers for Docker and Podman let the runtime make the cgroup."""
+        assert (container_label(at(path)), at(path).owner) == (ID[:12], "")
+
+    @pytest.mark.parametrize(
+        ("job", "owner"),
+        [
+            ("/system.slice/slurmstepd.scope/job_123/step_0/user/task_0", "job_123"),
+            ("/system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0", "sEKNKTV3WPV500"),
+            (f"/nomad.slice/share.slice/{ALLOCATION}.trainer.scope", "5ccda8d0.trainer"),
+        ],
+    )
+    def test_container_in_a_batch_job_is_both(self, job: str, owner: str) -> None:
+        """The container names the workload, and the job is known as well."""
+        found = at(f"{job}/libpod-{ID}")
+
+        assert (found.id, found.runtime, found.job) == (ID, "podman", owner)
+        assert container_label(found) == f"{ID[:12]} ({owner})"
+
+    def test_job_of_flux_is_a_service_of_its_user(self) -> None:
+        """Any user may start a service of that name."""
+        manager = "/user.slice/user-500.slice/user@500.service"
+        first, second = (at(f"{manager}/app.slice/imp-shell-0-{job}.service") for job in ("fTE9HHdZvi3", "fTE9J2aBc1d"))
+
+        assert container_label(first) == "imp-shell-0-fTE9HHdZvi3.service (uid 500)"
+        assert container_label(second) == "imp-shell-0-fTE9J2aBc1d.service (uid 500)"
+
+    @pytest.mark.parametrize(
+        ("path", "label"),
+        [
+            ("/user.slice/user-7.slice/user@7.service/user.slice/apptainer-4032.scope", ""),
+            ("/system.slice/apptainer-4032.scope", ""),
+            ("/apptainer/4032", ""),
+            ("/slurm/uid_7/job_123/step_0/task_0/apptainer-4032.scope", "job_123"),
+        ],
+    )
+    def test_container_of_apptainer_has_no_name_of_its_own(self, path: str, label: str) -> None:
+        """Its scope is named by a process id."""
+        assert container_label(at(path)) == label
+
+    @pytest.mark.parametrize(
+        ("text", "label"),
+        [
+            ("4:memory:/pbs_jobs.service/jobid/1.pbs\n1:name=systemd:/system.slice/pbs.service\n0::/\n", "1.pbs"),
+            ("4:memory:/htcondor/condor_x_slot1_1@n\n1:name=systemd:/system.slice/condor.service\n", "slot1_1@n"),
+            (f"4:cpuset:/nomad/share\n3:memory:/nomad/{ALLOCATION}.a\n0::/system.slice/nomad.service\n", "5ccda8d0.a"),
+        ],
+    )
+    def test_job_is_preferred_to_the_manager_s_service(self, text: str, label: str) -> None:
+        """In version 1 some controllers stay with the manager."""
+        assert container_label(parse_cgroup(text)) == label
 
 
 class TestLines:
@@ -323,7 +405,7 @@ class TestLines:
         """Some controllers stay with slurmd."""
         text = "4:memory:/slurm/uid_0/job_9/step_0\n1:name=systemd:/system.slice/slurmd.service\n"
 
-        assert parse_cgroup(text).slurm_job_id == "9"
+        assert parse_cgroup(text).job == "job_9"
 
     def test_deleted_cgroup(self) -> None:
         """Version 2 marks the cgroup of a zombie whose cgroup was removed."""
@@ -369,10 +451,11 @@ class TestLabel:
         ("container", "label"),
         [
             (Container(id=ID, runtime="docker", unit="foo.service"), ID[:12]),
-            (Container(id=ID, slurm_job_id="123"), ID[:12]),
+            (Container(id=ID, manager="slurm", job="job_123"), ID[:12]),
             (Container(id="web1", runtime="lxc"), "web1"),
             (Container(id="a-name-of-20-letters", runtime="lxc"), "a-name-of-20-letters"),
-            (Container(slurm_job_id="123", slurm_step="0", unit="slurmstepd.scope"), "job_123"),
+            (Container(manager="slurm", job="job_123", unit="slurmstepd.scope"), "job_123"),
+            (Container(manager="nomad", job="5ccda8d0.trainer"), "5ccda8d0.trainer"),
             (Container(unit="vllm.service"), "vllm.service"),
             (Container(unit="session-3.scope"), ""),
             (Container(unit="user-1000.slice"), ""),
@@ -429,6 +512,16 @@ CLAIMS = (
     "slurm/uid_0/job_666/step_0",
     "slurmstepd.scope/job_666/step_0",
     "system.slice/slurmstepd.scope/job_666",
+    "system.slice/slurmstepd.scope/sEKNKTV3WPV500",
+    "nomad/99999999-1111-4222-8333-444455556666.victim",
+    "nomad.slice/share.slice/99999999-1111-4222-8333-444455556666.victim.scope",
+    "system.slice/htcondor/condor_execute_slot6@node",
+    "pbs_jobs.service/jobid/666.server",
+    "lsf/cluster/job.666.1.2",
+    "torque/666.server",
+    "hadoop-yarn/container_1_0666_01_000001",
+    "oar/victim_666",
+    "oar.slice/oar-u0.slice/oar-u0-j666.slice",
     f"../docker/{VICTIM}",
     VICTIM,
     f"k8s.io/{VICTIM}",
@@ -452,6 +545,15 @@ PLACES = (
     f"/ecs/my-cluster/{STATIC}/{ID}",
     "/slurm/uid_1000/job_123/step_0/task_0",
     "/system.slice/slurmstepd.scope/job_123/step_0/user/task_0",
+    "/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0/user/task_0",
+    f"/nomad.slice/share.slice/{ALLOCATION}.trainer.scope",
+    f"/nomad/{ALLOCATION}.trainer",
+    "/system.slice/htcondor/condor_execute_slot1_2@node7",
+    "/pbs_jobs.service/jobid/4711.server",
+    "/lsf/euler/job.4711.1.2",
+    "/torque/4711.server",
+    "/hadoop-yarn/container_1_0013_01_000002",
+    "/oar.slice/oar-u1000.slice/oar-u1000-j4711.slice",
     "/system.slice/vllm.service",
     "/user.slice/user-1000.slice/user@1000.service",
     "/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service",
@@ -474,7 +576,7 @@ class TestClaims:
 
         assert found.pod_uid == own.pod_uid
         assert found.unconfirmed_id == own.unconfirmed_id
-        assert found.slurm_job_id == own.slurm_job_id
+        assert (found.manager, found.job) == (own.manager, own.job)
         if own.id:
             assert (found.id, found.runtime, label) == (own.id, own.runtime, container_label(own))
         elif label not in (container_label(own), ""):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.model import Identity
+from exporter.workloads.batch_jobs import MANAGERS
 from exporter.workloads.container import container_label, parse_cgroup
 from exporter.workloads.rank import ENVIRONMENT_NAMES, rank_from_communicators, rank_from_environment
 
@@ -17,7 +18,8 @@ PIECES = (
     f"/ docker {HEX64} {HEX64[:63]} docker-{HEX64}.scope kubepods burstable kubepods.slice pod{UID} slurm uid_0 job_1"
     f" step_0 step_x .. lxc lxc.payload. libpod-{HEX64} crio-conmon-{HEX64}.scope user@1.service a.service ecs : 0::"
     f" \\x2f \\x2d \\x00 \n (deleted) kubepods-pod{UID.replace('-', '_')}.slice system.slice:docker:{HEX64}"
-    " slurmstepd.scope"
+    " slurmstepd.scope sEKNKTV3WPV500 nomad nomad.slice share.slice 5ccda8d0-1111-4222-8333-444455556666.\u202ea"
+    " htcondor condor_x_slot1@n pbs_jobs.service jobid 7.pbs lsf c job.7.1 oar u_7 user.slice"
 ).split(" ")
 
 paths = st.lists(st.sampled_from(PIECES), max_size=25).map("/".join)
@@ -36,12 +38,13 @@ class TestHostileText:
         """Each part is empty or of its own form."""
         found = parse_cgroup(text)
 
-        assert found.runtime in ("", "docker", "containerd", "crio", "podman", "kubernetes", "lxc", "slurm", "systemd")
+        runtimes = ("", "docker", "containerd", "crio", "podman", "kubernetes", "lxc", "systemd")
+        assert found.runtime in runtimes or found.runtime == found.manager in MANAGERS
         if found.runtime != "lxc":
             assert re.fullmatch(r"|[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{1,12}", found.id)
         assert re.fullmatch(r"|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}", found.pod_uid)
-        assert re.fullmatch(r"|[0-9]{1,10}", found.slurm_job_id)
-        assert found.slurm_job_id or not found.slurm_step
+        assert re.fullmatch(r"|[0-9]{1,10}|s[0-9A-Z]{13}", found.slurm_job_id)
+        assert bool(found.manager) == bool(found.job)
         assert found.runtime or found == parse_cgroup("")
         assert container_label(found).isprintable()
 

@@ -20,7 +20,7 @@ class TestNaming:
     def test_node_rank_and_container_are_named(self) -> None:
         """A Slurm job on a node."""
         found = name_process(
-            node="gpu7", rank=Rank(rank="3"), communicator_rank="", container=Container(slurm_job_id="123")
+            node="gpu7", rank=Rank(rank="3"), communicator_rank="", container=Container(manager="slurm", job="job_123")
         )
 
         assert found == Identity(node="gpu7", rank="3", container="job_123")

@@ -49,6 +49,16 @@ class TestRead:
 
         assert found.engine == "pytorch"
 
+    def test_processes_that_have_ended_do_not_queue_up(self, tmp_path: Path) -> None:
+        """A hundred short ones since the last tick."""
+        reader = reader_of(tmp_path, maps=LIBTORCH)
+        for number in range(100):
+            reader.read(number, row(), 0)
+        last = reader.read(100, row(), 0)
+        reader.read_some_libraries({100: last})
+
+        assert last.engine == "pytorch"
+
 
 class TestIsAlive:
     def test_process_that_started_then_runs(self, tmp_path: Path) -> None:

@@ -32,6 +32,14 @@ class TestJob:
         """SLURM_JOBID."""
         assert slurm_job({"SLURM_JOBID": "123"}, "") == SlurmJob("123")
 
+    def test_sluid_of_the_cgroup_is_the_id(self) -> None:
+        """Since Slurm 26.05; any process may claim a number."""
+        own = {**ENVIRONMENT, "SLURM_JOB_SLUID": "sEKNKTV3WPV500"}
+
+        assert slurm_job(own, "sEKNKTV3WPV500") == SlurmJob("sEKNKTV3WPV500", "pretraining", "h100", "vision")
+        assert slurm_job(ENVIRONMENT, "sEKNKTV3WPV500").name == "pretraining"
+        assert slurm_job(own, "s5K1KKYAYG5D00") == SlurmJob("s5K1KKYAYG5D00")
+
     def test_malformed_id_does_not_count(self) -> None:
         """The next variable is read."""
         assert slurm_job({"SLURM_JOB_ID": "12;rm", "SLURM_JOBID": "12"}, "") == SlurmJob("12")
