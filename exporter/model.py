@@ -5,9 +5,10 @@ A Snapshot is all that an output needs: families in catalogue order, each with i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from exporter.catalog import Metric
 from exporter.clock import Moment
@@ -16,6 +17,8 @@ from exporter.text.printable import printable
 from exporter.totals import Counts
 
 MAX_LABEL_CHARACTERS = 128
+
+T = TypeVar("T")
 
 
 def label_value(text: str) -> str:
@@ -104,3 +107,16 @@ class Snapshot:
     taken_at: Moment
     families: tuple[Family, ...]
     started_unix_ns: Mapping[Identity | None, int] = field(default_factory=dict)
+
+
+def fairly(worst_first: Iterable[T], owner: Callable[[T], Hashable]) -> list[T]:
+    """So that one owner of many cannot take every place: the first of each owner, then the second of each, and so on.
+
+    Those with the same place stay in the order given.
+    """
+    seen: Counter[Hashable] = Counter()
+    placed: list[tuple[int, T]] = []
+    for one in worst_first:
+        placed.append((seen[owner(one)], one))
+        seen[owner(one)] += 1
+    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]

@@ -13,7 +13,7 @@ enum feeding_limits {
  * A process is stalled while none of its step threads is on a CPU or waits for the GPU. A stall is booked to the states of the thread
  * that ends it, so a lock held by another step thread counts as what that thread did. The GPU is dry from the return of a synchronising
  * call to the next launch: a stall is then lost in full. A later stall (`late`) is lost only as far as the next wait is not shorter.
- * An array with one place for each process: place = process number % FEEDING_PLACES.
+ * An array with one place for each process, see lib/places.bpf.h.
  */
 struct feeding_row {
 	__u32 process; /* that holds this place; 0: free */

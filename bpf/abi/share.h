@@ -27,9 +27,10 @@ enum share_table {
 	SHARE_ARRIVALS = 17,
 	SHARE_CAPTURING = 18,
 	SHARE_EXITS = 19,
-	SHARE_MEMORY_GROUPS = 20,
-	SHARE_DISKS = 21,
-	SHARE_RETRANSMITS = 22,
+	SHARE_FEEDING = 20,
+	SHARE_MEMORY_GROUPS = 21,
+	SHARE_DISKS = 22,
+	SHARE_RETRANSMITS = 23,
 };
 
 enum share_limits {
@@ -58,6 +59,7 @@ struct process_share {
 	__u64 group; /* its cgroup when it made its first call; on cgroup v1 the root */
 	__u64 user_key; /* of owner_places: the user, within the uppermost group below the root */
 	__s32 used[SHARE_OF_GROUPS];
+	__u32 padding;
 };
 
 /* What all processes and control groups of an owner hold, and were refused. */

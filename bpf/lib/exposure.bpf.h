@@ -128,6 +128,8 @@ static __always_inline struct returns *returns_of(u32 process)
 	struct returns *row = bpf_map_lookup_elem(&returns, &place);
 
 	if (row && row->process != process) {
+		if (!place_is_held(process))
+			return NULL;
 		row->process = process;
 		row->event_waits = 0;
 		row->since_ns = row->until_ns = 0;

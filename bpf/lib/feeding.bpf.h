@@ -10,28 +10,16 @@
 #include "account.bpf.h"
 #include "../abi/feeding.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FEEDING_PLACES);
-	__type(key, u32);
-	__type(value, struct feeding_row);
-} feeding SEC(".maps");
-
-/* The place of a process; NULL if a living process holds it already. */
+/* The row of a process; NULL if it holds no place. */
 static __always_inline struct feeding_row *feeding_row(u32 process)
 {
-	u32 place = process & (FEEDING_PLACES - 1);
-	struct feeding_row *row = bpf_map_lookup_elem(&feeding, &place);
+	struct feeding_row *row = place_row(process);
 
 	if (!row || !process)
 		return NULL;
 	if (row->process != process) {
-		u32 holder = __sync_val_compare_and_swap(&row->process, 0, process);
-
-		if (holder && holder != process) { /* another thread of the same process may have taken it */
-			drop(DROP_GROUPS_FULL);
-			return NULL;
-		}
+		drop(DROP_GROUPS_FULL);
+		return NULL;
 	}
 	return row;
 }

@@ -81,10 +81,9 @@ static __always_inline void geometry_add(u32 process, u64 blocks, u64 threads)
 	if (!row)
 		return;
 	if (row->process != process) {
-		u32 holder = __sync_val_compare_and_swap(&row->process, 0, process);
-
-		if (holder && holder != process)
+		if (!place_is_held(process))
 			return;
+		row->process = process;
 	}
 	u32 at = grid_class(blocks) * BLOCK_CLASSES + block_class(threads);
 

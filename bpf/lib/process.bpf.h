@@ -8,6 +8,7 @@
 #define GPUSTALL_PROCESS_BPF_H
 
 #include "events.bpf.h"
+#include "places.bpf.h"
 #include "share.bpf.h"
 #include "../abi/process.h"
 #include "../abi/settings.h"
@@ -95,7 +96,7 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 
 	if (!last)
 		return 0;
-	struct process_number own = {.number = __sync_fetch_and_add(last, 1) + 1, .start_ns = start_ns};
+	struct process_number own = {.number = place_new_number(last), .start_ns = start_ns};
 	struct process_row row = {
 		.tgid = visible_tid(BPF_CORE_READ(task, group_leader)),
 		.start_ns = start_ns,
@@ -105,6 +106,7 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 	BPF_CORE_READ_STR_INTO(&row.comm, task, group_leader, comm);
 	if (!share_open(own.number) ||
 	    bpf_map_update_elem(&processes, &own.number, &row, BPF_NOEXIST)) {
+		place_give_back(own.number);
 		share_close(own.number);
 		drop(DROP_PROCESSES_FULL);
 		return 0;
@@ -112,6 +114,7 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 	if (bpf_map_update_elem(&process_numbers, &tgid, &own, BPF_NOEXIST)) {
 		/* Another thread of the process was faster, or the map is full. */
 		bpf_map_delete_elem(&processes, &own.number);
+		place_give_back(own.number);
 		share_close(own.number);
 		known = bpf_map_lookup_elem(&process_numbers, &tgid);
 		if (known && known->start_ns == start_ns)
@@ -119,6 +122,8 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 		drop(DROP_PROCESSES_FULL);
 		return 0;
 	}
+	if (share_take(own.number, SHARE_FEEDING) != SHARE_GRANTED)
+		place_give_back(own.number);
 	event_send(EVENT_PROCESS_TRACKED, own.number);
 	return own.number;
 }

@@ -66,7 +66,7 @@ static __always_inline struct group *wakeup_group(u32 process)
 	if (!group || !process)
 		return NULL;
 	if (group->process != process) {
-		if (group->process || !__sync_bool_compare_and_swap(&group->process, 0, process))
+		if (!place_is_held(process) || !__sync_bool_compare_and_swap(&group->process, 0, process))
 			return NULL;
 	}
 	return group;

@@ -13,9 +13,9 @@ from exporter.explain.chain_summary import ChainSummary
 from exporter.explain.explanation import Explanation, Gap, Status
 from exporter.explain.headline import one_line, slower_calls, verdict
 from exporter.explain.sums import ProcessSum, mean_ns
-from exporter.fair_order import fairly
 from exporter.history.process_names import process_name
 from exporter.history.recorded_chains import KnownState
+from exporter.model import fairly
 from exporter.python.call_site import LINES
 from exporter.text import figures
 from exporter.text.figures import percent, ranks, time_of_day

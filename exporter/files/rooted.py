@@ -38,7 +38,7 @@ def real_path(root: Path, path: str) -> Path:
 
 
 def _target(path: Path) -> str | None:
-    """Of a symbolic link; None for anything else."""
+    """Where a symbolic link leads; None for anything else."""
     try:
         return os.fspath(path.readlink())
     except OSError as error:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from exporter import catalog
 from exporter.causes import largest_first
 from exporter.clock import Moment
-from exporter.fair_order import fairly
 from exporter.history.collective_mark import CollectiveMark
 from exporter.history.communicator_windows import CommunicatorWindows, LagKey
 from exporter.history.membership import Membership
@@ -27,6 +26,7 @@ from exporter.history.window import (
     Switches,
     Window,
 )
+from exporter.model import fairly
 from exporter.python.call_site import OTHER_STACKS, CallSite
 from exporter.totals import Counts, HistogramTotal, Series, Total, Totals
 

@@ -42,8 +42,8 @@ CALL_SITE_FRAMES = 32
 RECORDED_SPAN_BITS = 30
 GPU_MAJORS = 4
 HASH_KEY_WORDS = 2
-SHARE_TABLES = 23
-SHARE_OF_GROUPS = 20
+SHARE_TABLES = 24
+SHARE_OF_GROUPS = 21
 SHARE_NEWCOMERS = 256
 SHARE_OWNERS = 1024
 SHARE_LEVELS = 8
@@ -510,17 +510,18 @@ PROCESS_SHARE = Layout(
     uid="I",
     group="Q",
     user_key="Q",
-    used="20i",
+    used="21i",
+    padding="I",
 )
 OWNER_ROW = Layout(
-    used="23q",
-    refused="23Q",
+    used="24q",
+    refused="24Q",
     user="I",
     padding="I",
 )
 SHARE_TOTALS = Layout(
-    used="23q",
-    capacity="23q",
+    used="24q",
+    capacity="24q",
 )
 STACK_FRAME = Layout(
     slot="Q",
@@ -817,9 +818,10 @@ class ShareTable(enum.IntEnum):
     ARRIVALS = 17
     CAPTURING = 18
     EXITS = 19
-    MEMORY_GROUPS = 20
-    DISKS = 21
-    RETRANSMITS = 22
+    FEEDING = 20
+    MEMORY_GROUPS = 21
+    DISKS = 22
+    RETRANSMITS = 23
 
 
 class ShareRequest(enum.IntEnum):

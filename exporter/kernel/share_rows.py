@@ -77,7 +77,7 @@ class Shares:
         value = table.get(abi.NUMBER.pack(process)) if table else None
         if value is None:
             return None
-        place, uid, group, user_key, *used = abi.PROCESS_SHARE.unpack(value)
+        place, uid, group, user_key, *used, _ = abi.PROCESS_SHARE.unpack(value)
         return ProcessShare(place, uid, group, user_key, tuple(used))
 
     def of_owner(self, place: int) -> OwnerRow:

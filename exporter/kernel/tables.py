@@ -45,6 +45,7 @@ from exporter.kernel.thread_rows import (
     ThreadTables,
     delete_of,
     feeding_place,
+    holder_of_place,
 )
 
 TABLES = (
@@ -215,8 +216,8 @@ class Tables:
         return self._time.feeding(processes)
 
     def sample_launches(self, process: int, mask: int) -> None:
-        """Time one launch in mask + 1 of the process, and count all of them. mask: 2**n - 1."""
-        if "launch_sampling" in self._maps:
+        """Time one launch in mask + 1 of the process, and count all of them, if no other holds its place. mask: 2**n - 1."""
+        if "launch_sampling" in self._maps and holder_of_place(self._maps["feeding"], process) in (0, process):
             self._maps["launch_sampling"].put(feeding_place(process), abi.LAUNCH_SAMPLING.pack(process, mask))
 
     def read_outputs(self, processes: Iterable[int]) -> dict[int, OutputRow]:

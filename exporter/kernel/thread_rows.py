@@ -180,8 +180,11 @@ KEY_FORMATS = {
 }
 """Hash maps whose keys begin with a process number, and whose rows are only deleted when the process ends."""
 
-PLACED = ("feeding", "groups", "launch_sampling", "geometries")
-"""Arrays of abi.FEEDING_PLACES. A place belongs to the process whose number it begins with. Only programs read `groups`."""
+PLACED = ("groups", "launch_sampling", "geometries", "returns", "feeding")
+"""Arrays of abi.FEEDING_PLACES. A place belongs to the process whose number it begins with, by `feeding`, which is freed last.
+
+Only programs read `groups` and `returns`.
+"""
 
 _PRUNE_EVERY = 5  # readings; a running exporter makes one a second
 _FEW = 64  # for fewer processes, single look-ups cost less than reading the whole array
@@ -327,6 +330,12 @@ def rows_at_places(table: MapReader | None, processes: Iterable[int]) -> Iterato
                 yield process, value
         if not at:
             return
+
+
+def holder_of_place(feeding: MapReader, process: int) -> int:
+    """The process that holds the place of this one; 0: none."""
+    value = feeding.get(feeding_place(process))
+    return abi.NUMBER.unpack_from(value)[0] if value else 0
 
 
 def feeding_place(process: int) -> bytes:

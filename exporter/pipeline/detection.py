@@ -22,7 +22,6 @@ from exporter.chains.exit_reason import CallError, Ending
 from exporter.chains.memory import Allocations
 from exporter.chains.span import Collective
 from exporter.chains.spending import Spending
-from exporter.fair_order import fairly
 from exporter.gpu.model import GpuState
 from exporter.kernel import abi
 from exporter.kernel.abi import Shape
@@ -32,7 +31,7 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import CommunicatorRow, ProcessRow
 from exporter.kernel.progress_rows import ProgressKey, ProgressRow
 from exporter.kernel.tables import Tables
-from exporter.model import Identity
+from exporter.model import Identity, fairly
 from exporter.pipeline.gpu_activity import GpuActivity
 from exporter.pipeline.spending import spending
 from exporter.totals import Series, Total, Totals, Trace

@@ -29,10 +29,10 @@ from exporter.kernel.loader import Kernel
 from exporter.kernel.mapped_files import MappedFile, MappedFiles
 from exporter.kernel.mapping_watch import Mapped
 from exporter.kernel.probes import NoDescriptors
-from exporter.probes.file_prober import API_OF, FileIdentity, FileProber, MappingKey, Probed
+from exporter.probes.file_prober import API_OF, FileProber, Probed
 from exporter.probes.file_shares import FileShares
 from exporter.probes.known_files import KnownFiles
-from exporter.probes.library_opener import LibraryOpener
+from exporter.probes.library_opener import LibraryOpener, key_of, opened_as
 from exporter.probes.new_files import EXPECTED_SECONDS, NewFile, NewFiles
 from exporter.probes.unnamed import UnnamedSearch
 
@@ -221,7 +221,7 @@ class Discovery:
 
     def _meet(self, tgid: int, library: MappedLibrary, mapped: MappedFile | None, reader: TenantReader) -> None:
         """mapped: the file, where the kernel identifies it."""
-        api, met = API_OF[library.kind], mapped.file if mapped else _key(library)
+        api, met = API_OF[library.kind], mapped.file if mapped else key_of(library)
         with self._lock:
             file = self._files.get(met, api) or self._files.get((self._owner_of(tgid), met), api)
             if file is not None and not self._files.forget_changed(file, mapped.stamp if mapped else None):
@@ -242,7 +242,7 @@ class Discovery:
         """
         with self._lock:
             if found.reason not in _PASSING:
-                owner, met = self._owner_of(tgid), mapped.file if mapped else _key(found.library)
+                owner, met = self._owner_of(tgid), mapped.file if mapped else key_of(found.library)
                 self._files.leave_alone(found, owner, (owner, met), mapped.stamp if mapped else None)
             self._prober.count_failure(found.library.kind.value, found.reason.value, found.detail)
 
@@ -273,7 +273,7 @@ class Discovery:
             if mapped is None and self._opener.is_of_user(tgid, found.library, None, found.file_system):
                 self._skip(tgid, libraries.served_by_user(found.library), mapped)
                 return
-            identities = {own.file if own else found.file_id, self._met(tgid, found, mapped, own)}
+            identities = {own.file if own else found.file_id, opened_as(found, mapped, own, self._owner_of(tgid))}
             seen = mapped or own
             if not self._new_files.is_known(tgid, API_OF[found.library.kind], identities, seen):
                 lease = self._new_files.lease_of(found, own)
@@ -288,15 +288,6 @@ class Discovery:
                         self._skip(tgid, self._prober.without_descriptors(found.library, error), mapped)
         reader.release()
 
-    def _met(
-        self, tgid: int, found: ExaminedLibrary, mapped: MappedFile | None, own: MappedFile | None
-    ) -> FileIdentity:
-        """What was mapped, if that is what was opened. Else so for this owner alone: something else may be mapped there since."""
-        if mapped is not None:
-            return mapped.file if own is not None and own.file == mapped.file else (self._owner_of(tgid), mapped.file)
-        key = _key(found.library)
-        return key if found.file_id.inode == found.library.mapping.inode else (self._owner_of(tgid), key)
-
     def note_surplus(self, number: int, first: int) -> None:
         """See KnownFiles.note_surplus()."""
         with self._lock:
@@ -307,7 +298,3 @@ class Discovery:
         with self._lock:
             self._files.detach_all()
         self._new_files.close()
-
-
-def _key(library: MappedLibrary) -> MappingKey:
-    return library.mapping.device, library.mapping.inode, library.mapping.path

@@ -15,6 +15,7 @@ from exporter.host.reader import TenantReader
 from exporter.host.reader_documents import ExaminedLibrary
 from exporter.host.user_file_systems import FUSE_MAGIC, is_served_by_user
 from exporter.kernel.mapped_files import MappedFile, MappedFiles, Range, RealFile
+from exporter.probes.file_prober import FileIdentity, MappingKey
 
 
 class LibraryOpener:
@@ -77,3 +78,18 @@ class LibraryOpener:
             mountinfo = b""
         is_served = is_served_by_user(mountinfo, library.mapping.device)
         return file_system == FUSE_MAGIC if is_served is None else is_served
+
+
+def key_of(library: MappedLibrary) -> MappingKey:
+    return library.mapping.device, library.mapping.inode, library.mapping.path
+
+
+def opened_as(found: ExaminedLibrary, mapped: MappedFile | None, own: MappedFile | None, owner: str) -> FileIdentity:
+    """What was mapped, if that is what was opened. Else so for this owner alone: something else may be mapped there since.
+
+    mapped: before it was opened. own: the file that is open.
+    """
+    if mapped is not None:
+        return mapped.file if own is not None and own.file == mapped.file else (owner, mapped.file)
+    key = key_of(found.library)
+    return key if found.file_id.inode == found.library.mapping.inode else (owner, key)

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "exporter"
 
 FLOORS = (
     {"__init__", "causes", "errors", "files", "units", "catalog"},
-    {"assets", "clock", "config", "fair_order", "http_client", "rules", "terminal", "text", "threads", "totals"},
+    {"assets", "clock", "config", "http_client", "rules", "terminal", "text", "threads", "totals"},
     {"model", "manual", "kernel", "host", "gpu"},
     {"accounting", "own_metrics", "python", "series", "workloads"},
     {"collectors", "chains", "probes"},

@@ -69,7 +69,7 @@ def spinning(cpus: str) -> Callable[[str, int], AbstractContextManager[object]]:
 
 @contextmanager
 def crowded_cpu() -> Iterator[Fault]:
-    """Of the job itself."""
+    """Programs take the CPU of the job itself."""
     yield Fault(HOST_BOUND, (JOB_CPU, JOB_CPU), (1, 3), spinning(JOB_CPU))
 
 
@@ -81,7 +81,7 @@ def crowded_cpu_of_worker() -> Iterator[Fault]:
 
 @contextmanager
 def flooded_disk() -> Iterator[Fault]:
-    """From which the job's worker reads each batch."""
+    """Programs read the disk from which the job's worker reads each batch."""
     with disk.file_of(DISK_BYTES) as own, disk.file_of(FLOODED_BYTES) as others:
         flags = ("--loader-direct", f"--loader-file={own}", f"--loader-read-bytes={READ_BYTES}")
         yield Fault(

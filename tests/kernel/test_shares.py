@@ -17,6 +17,7 @@ from exporter.kernel.operations import OPERATIONS
 from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.readings import Reading
 from exporter.kernel.share_rows import OF_GROUPS, PLACES, ProcessShare
+from exporter.kernel.thread_rows import feeding_place
 from tests.support import greedy
 from tests.support.greedy import OTHER_USER
 from tests.support.traced import Tracer, only, tracer
@@ -261,6 +262,38 @@ class TestOwners:
 
         assert len(rows) == 5
         assert other in {row.tgid for row in rows.values()}
+
+    def test_new_process_gets_a_place_that_is_free(self, traced: Tracer, program: Path) -> None:
+        """A hundred others hold those of the next numbers, as processes do that live for long."""
+        with greedy.running(program, "copies", "1") as first:
+            (last, _) = _row(traced.tables.read(), first)
+            for number in range(last + 1, last + 101):
+                held = abi.NUMBER.pack(number + abi.FEEDING_PLACES).ljust(abi.FEEDING_ROW.size, b"\0")
+                traced.kernel.maps["feeding"].put(feeding_place(number), held)
+            with greedy.running(program, "copies", "1") as second:
+                (number, _) = _row(traced.tables.read(), second)
+                placed = traced.tables.read_feeding([number])
+
+        assert number == last + 101
+        assert placed.keys() == {number}
+        assert traced.drops() == {}
+
+    def test_owner_may_not_hold_all_places(self, traced: Tracer, program: Path) -> None:
+        """Two of four. Its third process is recorded without one, and one of another owner gets a place."""
+        room = [4 if table is ShareTable.FEEDING else 1 << 20 for table in ShareTable]
+        traced.kernel.maps["share_totals"].put(
+            abi.NUMBER.pack(0), abi.SHARE_TOTALS.pack(*(0,) * len(ShareTable), *room)
+        )
+        with ExitStack() as running:
+            tgids = [
+                running.enter_context(greedy.running(program, "copies", "1", user=user))
+                for user in (OTHER_USER, OTHER_USER, OTHER_USER, 0)
+            ]
+            reading = traced.tables.read()
+            numbers = [_row(reading, tgid)[0] for tgid in tgids]
+            placed = traced.tables.read_feeding(numbers)
+
+        assert [number in placed for number in numbers] == [True, True, False, True]
 
     def test_user_of_a_namespace_is_the_one_who_made_it(self, traced: Tracer, program: Path) -> None:
         """In a user namespace of its own, a program may take any user id."""

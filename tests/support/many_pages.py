@@ -38,7 +38,7 @@ JOBS = {"job_2718": "slurm/uid_1001/job_2718/step_0", CONTAINER[:12]: f"docker/{
 
 @contextmanager
 def _crowded_cpu() -> Iterator[Scene]:
-    """The CPU of this job alone."""
+    """Programs take the CPU of this job alone."""
     yield Scene(place=Place(cpus=OWN_CPU), injector=lambda _: hogs(HOGS, cpus=OWN_CPU))
 
 

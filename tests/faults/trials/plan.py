@@ -24,7 +24,7 @@ TWO_AT_ONCE = 0.1
 IN_SEQUENCE = (6, 12)
 SEQUENCE_FAULT_SECONDS = (8.0, 14.0)
 GAP_SECONDS = 12.0
-"""Of a sequence, after each fault: the job recovers, and ten seconds before a fault are what it is compared with."""
+"""After each fault of a sequence: the job recovers, and ten seconds before a fault are what it is compared with."""
 ON_ONE_CPU = 0.3
 ONE_CPU = "0"
 HOST = frozenset(cause.value for cause in HOST_CAUSES)
@@ -98,7 +98,7 @@ class Planner:
             yield self._trial(number, order.pop(), is_decoy=is_decoy)
 
     def sequences(self, count: int) -> Iterator[PlannedTrial]:
-        """Of faults and decoys as they come, in one job each; every shape as often as any other."""
+        """Faults and decoys as they come, in one job each; every shape as often as any other."""
         order: list[Shape] = []
         for number in range(count):
             order = order or self._random.sample(self._shapes, len(self._shapes))

@@ -193,7 +193,7 @@ class TestProcesses:
         assert window.operations[0].calls == 5
 
     def test_processes_beyond_the_limit_are_dropped_and_counted(self) -> None:
-        """Of equal ones the first ones stay."""
+        """The first ones stay, where all have run."""
         builder = WindowBuilder(at(0))
         totals = {number: calls(1, {100: 1}, 5) for number in range(MAX_PROCESSES + 3)}
         windows = build(builder, 10, totals, dict.fromkeys(totals, Switches(1, 0)))

@@ -125,7 +125,7 @@ class TestPlaces:
         assert (root / "opt/nccl/libnccl.so.2.21", LibraryKind.NCCL) in list(of_python(root, "env"))
 
     def test_many_entries_end_a_search(self, tmp_path: Path) -> None:
-        """Of folders within folders there may be any number."""
+        """There may be any number of folders within folders."""
         folders = tmp_path / "env/lib"
         for number in range(200):
             (folders / f"python3.{number}").mkdir(parents=True)

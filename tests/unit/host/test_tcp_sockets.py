@@ -56,7 +56,7 @@ class TestUser:
         ("listens_on", "connects_to"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.7")]
     )
     def test_connection_of_this_process_is_this_users(self, listens_on: str, connects_to: str) -> None:
-        """Also where a server for IPv6 is asked by IPv4."""
+        """Also where a client uses IPv4 and the server IPv6."""
         family = socket.AF_INET6 if ":" in listens_on else socket.AF_INET
         try:
             listener = socket.create_server((listens_on, 0), family=family, dualstack_ipv6=listens_on == "::")

@@ -1,8 +1,8 @@
-"""chains.fair_order: an owner of many does not take every place."""
+"""model.fairly(): an owner of many does not take every place."""
 
 from __future__ import annotations
 
-from exporter.fair_order import fairly
+from exporter.model import fairly
 
 
 class TestFairly:
