@@ -106,4 +106,7 @@ class TestOpenApi:
 
         described = secured.ask("/api/v1/openapi.json").document
         assert done.returncode == 0, done.stdout[-4000:]
-        assert f"Tested: {sum(map(len, described['paths'].values()))}\n" in done.stdout
+        operations = (
+            sum(map(len, described["paths"].values())) - 1
+        )  # without the description, which it has read to begin
+        assert f"Tested: {operations}\n" in done.stdout
