@@ -66,7 +66,10 @@ class TestSlowCalls:
 
         assert (found.process, found.call_sites) == (number, (a_call_site(),))
         assert found.labels == taken[0].windows[0].labels
-        assert (found.began_unix_ns, found.ended_unix_ns) == (taken[0].began_unix_ns, RECORDING.taken_at.unix_ns_of(replayed.now_ns))
+        assert (found.began_unix_ns, found.ended_unix_ns) == (
+            taken[0].began_unix_ns,
+            RECORDING.taken_at.unix_ns_of(replayed.now_ns),
+        )
 
     def test_recording_without_slow_calls_has_no_span(self) -> None:
         replayed = ReplayedRun(RECORDING.ticks())
