@@ -108,6 +108,8 @@ class TestSuggestions:
             (["query", "select 1", "--history.path={path}"], "next: gpu-stall-exporter query --list"),
             (["query", "--name=stacks", "--history.path={path}"], "query --name=open-chains --history.path={path}"),
             (["explain", "--history.path={path}"], "query --name=worst-chains --history.path={path}"),
+            (["demo", "--replay"], "next: gpu-stall-exporter check"),
+            (["serve", "--new-token=a"], "next: gpu-stall-exporter serve --web.token-file=FILE --web.config.file=FILE"),
         ],
     )
     def test_last_line_is_the_next_command(self, command: list[str], suggested: str, tmp_path: Path) -> None:
