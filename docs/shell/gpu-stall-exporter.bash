@@ -186,7 +186,7 @@ _gpu_stall_exporter() {
     "query --since") :; return ;;
     "query --at") :; return ;;
     "query --resolution") :; return ;;
-    "query --name") mapfile -t COMPREPLY < <(compgen -W "open-chains worst-chains lost-by-cause top-culprits slow-ranks steps-over-time slow-operations collectives failed-calls stacks" -- "$current"); return ;;
+    "query --name") mapfile -t COMPREPLY < <(compgen -W "open-chains worst-chains lost-by-cause top-culprits slow-ranks steps-over-time slow-operations slow-lines collectives failed-calls stacks" -- "$current"); return ;;
     "query --format") mapfile -t COMPREPLY < <(compgen -W "table csv json jsonl" -- "$current"); return ;;
     "query --deadline") :; return ;;
     "query --merge") :; return ;;

@@ -225,7 +225,7 @@ complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from explain' -l url -
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l since -x -a '' -d 'how far to look back [1h]'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l at -x -a '' -d 'end of the span: 14:02, 2027-01-15T14:02:11Z, or 90m for 90 minutes ago [now]'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l resolution -x -a '' -d 'length of the intervals that windows are summed up to [--since]'
-complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l name -x -a 'open-chains worst-chains lost-by-cause top-culprits slow-ranks steps-over-time slow-operations collectives failed-calls stacks' -d 'run a query of --list'
+complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l name -x -a 'open-chains worst-chains lost-by-cause top-culprits slow-ranks steps-over-time slow-operations slow-lines collectives failed-calls stacks' -d 'run a query of --list'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l list -d 'list queries for --name'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l schema -d 'list views and their columns'
 complete -c gpu-stall-exporter -n '__fish_seen_subcommand_from query' -l format -x -a 'table csv json jsonl' -d 'output format [table]'

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from exporter.config.parsers import inverted_switch, switch
 from exporter.config.setting import Setting
-from exporter.text.shell import shell_word
 
 _COLLECTOR = "collector."
 
@@ -68,7 +68,7 @@ def repeated(arguments: argparse.Namespace, flags: Iterable[str]) -> str:
     """
     given = vars(arguments)
     own = [flag for flag in flags if given[flag] and arguments.sources.get(flag, f"--{flag}") == f"--{flag}"]
-    return "".join(f" {shell_word(f'--{flag}={given[flag]}')}" for flag in own)
+    return "".join(f" {shlex.quote(f'--{flag}={given[flag]}')}" for flag in own)
 
 
 def texts_of_variables(environment: Mapping[str, str], settings: Iterable[Setting]) -> dict[str, tuple[str, str]]:

@@ -13,10 +13,10 @@ from exporter.timeline.item import Arguments
 from exporter.units import seconds
 
 SHARE_MIN: Final = 0.005
-"""Of the span: a line whose slow calls took less of it explains nothing, and most lines of a job are such."""
+"""A line whose slow calls took a smaller share of the span explains nothing, and most lines of a job are such."""
 
 
-class SlowLine(NamedTuple):
+class SlowCallLine(NamedTuple):
     """sums: calls and time of all stacks. stacks: those with functions."""
 
     name: str
@@ -33,12 +33,12 @@ class SlowLine(NamedTuple):
         }
 
 
-def slow_lines(sites: Iterable[CallSite], span_ns: int) -> list[SlowLine]:
-    found: dict[str, SlowLine] = {}
+def slow_lines(sites: Iterable[CallSite], span_ns: int) -> list[SlowCallLine]:
+    found: dict[str, SlowCallLine] = {}
     for site in sites:
         name = f"{site.operation} from {site.stack.place}"
         known = found.get(name)
-        found[name] = SlowLine(
+        found[name] = SlowCallLine(
             name,
             site if known is None else known.sums.plus(site),
             (*(known.stacks if known else ()), *((site.stack,) if site.stack.frames else ())),
