@@ -129,9 +129,15 @@ def listed_tool(one: Tool) -> types.Tool:
         name=one.name,
         description=one.purpose,
         input_schema=one.input_schema(),
-        output_schema=one.output_schema(),
+        output_schema=_or_failure(one.output_schema()),
         annotations=_READ_ONLY,
     )
+
+
+def _or_failure(schema: dict[str, Any]) -> dict[str, Any]:
+    """A result with is_error holds the document of the failure, and there are clients that compare that with the schema, too."""
+    properties = {**schema["properties"], "error": {"type": "object"}}
+    return {"type": schema["type"], "properties": properties}
 
 
 def _result(document: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
