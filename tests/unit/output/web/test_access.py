@@ -252,7 +252,7 @@ class TestTls:
             assert get(address, context=careless).status == 200
 
         assert [record.getMessage() for record in caplog.records] == [
-            f"clients will refuse the certificate of {file}: certificate has expired; replace it: the server reads it again when it changes"
+            f"clients will refuse the certificate of {file}: certificate has expired; renew it, it is read again"
         ]
 
 
@@ -310,7 +310,7 @@ class TestExpiry:
         keeper.rules()
         assert not caplog.records
         expected = [
-            f"clients will refuse the certificate of {file}: certificate has expired; replace it: the server reads it again when it changes"
+            f"clients will refuse the certificate of {file}: certificate has expired; renew it, it is read again"
         ]
         eventually(lambda: keeper.rules() and caplog.messages == expected, "it is logged")
         keeper.rules()
