@@ -61,6 +61,17 @@ def _labels() -> dict[str, Any]:
     return dict.fromkeys(COMMON_LABELS, _TEXT)
 
 
+def _gaps() -> dict[str, Any]:
+    return a_list(
+        record(
+            began_unix_seconds=_NUMBER,
+            ended_unix_seconds=_NUMBER,
+            is_exporter_running=_SWITCH,
+            is_before_the_history=_SWITCH,
+        )
+    )
+
+
 def _explanation() -> dict[str, Any]:
     return record(
         version={"const": document.VERSION},
@@ -77,14 +88,7 @@ def _explanation() -> dict[str, Any]:
         ),
         chains=a_list(_reference("chain")),
         processes=a_list(_reference("process")),
-        gaps=a_list(
-            record(
-                began_unix_seconds=_NUMBER,
-                ended_unix_seconds=_NUMBER,
-                is_exporter_running=_SWITCH,
-                is_before_the_history=_SWITCH,
-            )
-        ),
+        gaps=_gaps(),
         new_normals=a_list(
             record(
                 pid=_COUNT,
@@ -188,7 +192,7 @@ def _call_site() -> dict[str, Any]:
 
 
 def _comparison() -> dict[str, Any]:
-    span = record(since_unix_seconds=_NUMBER, until_unix_seconds=_NUMBER)
+    span = record(since_unix_seconds=_NUMBER, until_unix_seconds=_NUMBER, gaps=_gaps())
     pair = record(earlier=_NUMBER_OR_NULL, later=_NUMBER_OR_NULL)
     return record(
         version={"const": comparison_text.VERSION},

@@ -15,6 +15,7 @@ from exporter.checks.all_checks import run_checks
 from exporter.checks.check import Check, CheckState
 from exporter.support_bundle.bundle import BundleFile
 from exporter.terminal.appearance import columns, is_coloured
+from exporter.terminal.suggestion import suggest
 from exporter.text.wrapping import words
 
 EXIT_NOT_POSSIBLE = 3
@@ -44,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
             bundle = stack.enter_context(BundleFile(Path(arguments.support_bundle)))
         checks = list(run_checks(settings))
         _print(checks, arguments.format)
+        if can_start(checks):
+            suggest("run")
         if bundle is not None:
             written = bundle.write(settings, [asdict(check) for check in checks], __version__)
             # On stderr beside JSON, so that stdout stays one document.

@@ -21,7 +21,9 @@ from exporter.explain.rendering import rendered
 from exporter.history.selection import Selection
 from exporter.recording.file import read
 from exporter.terminal.appearance import columns
+from exporter.terminal.suggestion import suggest
 from exporter.text.printable import printable
+from exporter.text.shell import shell_word
 from exporter.text.wrapping import wrapped
 
 DEFAULT_SCENARIO, ALL = "incident", "all"
@@ -66,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         path = Path(arguments.replay)
         output.write(f"Replaying {printable(path.name)}. The detection engine is the live one.")
         _replay(path, output)
+        suggest(f"explain {shell_word(f'--recording={path}')}")
         return 0
     scenarios = _scenarios(arguments)
     for number, scenario in enumerate(scenarios):
@@ -74,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.write(f"{scenario.name}: {scenario.summary}.")
         _play(scenario, duration_seconds, arguments, output)
         output.write(scenario.lesson)
+    suggest("check")
     return 0
 
 

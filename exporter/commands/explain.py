@@ -16,8 +16,6 @@ from urllib.parse import urlencode
 
 from exporter.config import fleet_flags, recorded_flags
 from exporter.config.fleet_flags import FleetFlags
-from exporter.config.moment import past_unix_ns
-from exporter.config.setting import parsed
 from exporter.config.web import DEFAULT_URL
 from exporter.confirm.intervention import PauseMethod
 from exporter.errors import BadInput, NotPossibleHere, ProcessGone
@@ -66,11 +64,7 @@ _ALONE: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     recorded_flags.add_arguments(parser)
-    parser.add_argument(
-        "--at",
-        metavar="TIME",
-        help="show the state at this time: 14:02, 2027-01-15T14:02:11Z, or 90m for 90 minutes ago [now]",
-    )
+    recorded_flags.add_end(parser, "show the state at this time")
     parser.add_argument(
         "--compare", metavar="TIME", help="compare with the span of the same length that ended at this time"
     )
@@ -117,8 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         _confirm(path, arguments)
         return 0
     since_seconds = recorded_flags.since_seconds(arguments)
-    at_unix_ns = _moment("at", arguments)
-    if (compared_unix_ns := _moment("compare", arguments)) is not None:
+    at_unix_ns = recorded_flags.moment_unix_ns(arguments, "at")
+    if (compared_unix_ns := recorded_flags.moment_unix_ns(arguments, "compare")) is not None:
         _compare(path, since_seconds, at_unix_ns, compared_unix_ns, arguments)
         return 0
     with_operations = arguments.per_process or arguments.format == "json"
@@ -160,12 +154,8 @@ def _explain_nodes(flags: FleetFlags, arguments: argparse.Namespace) -> int:
         print(json.dumps(document(found), indent=2))
     else:
         print("\n".join(part for line in lines(found) for part in wrapped(line, columns(), TEXT_INDENT)))
+    suggest(f"query --name=worst-chains{fleet_flags.for_same_nodes(arguments)}")
     return 0 if found.is_complete else SOME_FAILED
-
-
-def _moment(flag: str, arguments: argparse.Namespace) -> int | None:
-    text = getattr(arguments, flag)
-    return int(parsed(past_unix_ns, text, arguments.sources[flag])) if text else None
 
 
 def _compare(
@@ -244,6 +234,7 @@ def _confirm(path: Path, arguments: argparse.Namespace) -> None:
     result = run_experiment(chain.advice, plan, target)
     print(result.outcome.value, result.measured, sep=": ")
     record(path, chain.run, chain.event, plan, result)
+    suggest(f"explain --chain={chain.event.chain_id[:8]}{recorded_flags.for_same_history(path)}")
 
 
 def _ask_for_consent() -> None:

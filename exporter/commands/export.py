@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from exporter.config import fleet_flags, recorded_flags
+from exporter.config import command_line, fleet_flags, recorded_flags
 from exporter.config.fleet_flags import FleetFlags
 from exporter.errors import BadInput, NotPossibleHere
 from exporter.fleet.asking import NodeAnswer, ask, known_clocks
@@ -27,7 +27,6 @@ from exporter.history.selection import Selection
 from exporter.recording.file import read
 from exporter.terminal.suggestion import suggest
 from exporter.terminal.waiting import announced
-from exporter.text.shell import shell_word
 from exporter.text.untrusted import Untrusted
 from exporter.timeline import chrome, perfetto
 from exporter.timeline.item import Item
@@ -57,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file, - for standard output; with --nodes also a folder [-; on a terminal a new file]",
     )
     recorded_flags.add_arguments(parser)
+    recorded_flags.add_end(parser, "end of the span")
     fleet_flags.add_arguments(parser)
 
 
@@ -68,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     with _source(arguments) as source:
         timeline = Timeline(source, selection)
         if _write(_items(timeline, arguments), arguments):
-            suggest(_explanation(arguments))
+            names = ("recording",) if arguments.recording else (recorded_flags.HISTORY.flag, "since", "at")
+            suggest(f"explain{command_line.repeated(arguments, (*names, 'workload'))}")
     return 0
 
 
@@ -94,8 +95,8 @@ def _export_nodes(flags: FleetFlags, arguments: argparse.Namespace) -> int:
             raise flags.refusal_of(arguments.sources.get(flag, f"--{flag}"), "use it on the node itself")
     recorded_flags.since_seconds(arguments)
     target = target_of(flags, os.environ)
-    wanted = urlencode({"since": arguments.since, "workload": arguments.workload})
-    request = NodeRequest(f"/api/v1/timeline?{wanted}", "application/vnd.perfetto.trace")
+    span = {"since": arguments.since, "workload": arguments.workload} | recorded_flags.end_for_nodes(arguments)
+    request = NodeRequest(f"/api/v1/timeline?{urlencode(span)}", "application/vnd.perfetto.trace")
     asked = target.asked(request)._replace(
         bytes_max=_NODE_BYTES_MAX, all_bytes_max=_ALL_BYTES_MAX, compares_clocks=True
     )
@@ -111,6 +112,7 @@ def _export_nodes(flags: FleetFlags, arguments: argparse.Namespace) -> int:
         silent += [f"warning: {line}" for line in clock_warnings(known_clocks(results))]
     for line in (*(one.line for one in failures), *silent):
         print(line, file=sys.stderr)
+    suggest(f"explain{fleet_flags.for_same_nodes(arguments)}")
     return SOME_FAILED if failures else 0
 
 
@@ -155,12 +157,14 @@ def _whole(body: bytearray) -> bytearray:
 
 @contextmanager
 def _source(arguments: argparse.Namespace) -> Iterator[TimelineSource]:
+    at_unix_ns = recorded_flags.moment_unix_ns(arguments, "at")
     if arguments.recording is None:
-        with stored(
-            recorded_flags.history_path(arguments, os.environ), recorded_flags.since_seconds(arguments)
-        ) as source:
+        history = recorded_flags.history_path(arguments, os.environ)
+        with stored(history, recorded_flags.since_seconds(arguments), at_unix_ns=at_unix_ns) as source:
             yield source
         return
+    if at_unix_ns is not None:
+        raise BadInput("--at cannot be combined with --recording")
     path = Path(arguments.recording)
     recording = read(path)
     try:
@@ -181,10 +185,3 @@ def _items(timeline: Timeline, arguments: argparse.Namespace) -> Iterator[Item]:
 
 def _new_name(chosen: str) -> str:
     return time.strftime(f"gpu-stall-exporter-%Y%m%dT%H%M%S.{_SUFFIXES[chosen]}")
-
-
-def _explanation(arguments: argparse.Namespace) -> str:
-    """The command that explains what was exported."""
-    names = ("recording",) if arguments.recording else (recorded_flags.HISTORY.flag, "since")
-    given = {name: text for name in (*names, "workload") if (text := vars(arguments)[name])}
-    return " ".join(["explain", *(shell_word(f"--{flag}={text}") for flag, text in given.items())])

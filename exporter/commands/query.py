@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [flags] [SELECT]"
     parser.add_argument("statement", nargs="?", default="", metavar="SELECT", help="one statement of SQLite's SQL")
     parser.add_argument("--since", default="1h", metavar="DURATION", help="how far to look back [1h]")
+    recorded_flags.add_end(parser, "end of the span")
     parser.add_argument(
         "--resolution", metavar="DURATION", help="length of the intervals that windows are summed up to [--since]"
     )
@@ -92,6 +93,7 @@ def _query_nodes(flags: FleetFlags, statement: str, resolution: str, arguments: 
         result_over(with_node(known), (), arguments.merge, limit_seconds)
     target = target_of(flags, os.environ)
     asked = {"statement": statement, "since": arguments.since, "resolution": resolution}
+    asked |= recorded_flags.end_for_nodes(arguments)
     found = rows_of_nodes(target, asked, known)
     warnings = clock_warnings(found.clocks)
     if flags.is_all_required and found.failures:
@@ -102,6 +104,7 @@ def _query_nodes(flags: FleetFlags, statement: str, resolution: str, arguments: 
     _print_with_failures(result, found.failures, arguments.format)
     for line in warnings:
         print(f"warning: {line}", file=sys.stderr)
+    suggest(f"explain{fleet_flags.for_same_nodes(arguments)}")
     return SOME_FAILED if found.failures else 0
 
 
@@ -118,13 +121,15 @@ def _print_with_failures(result: Result, failures: Sequence[NodeFailure], form: 
 
 
 def _span(arguments: argparse.Namespace, resolution: str) -> QuerySpan:
-    now_unix_ns = time.time_ns()
+    at_unix_ns = recorded_flags.moment_unix_ns(arguments, "at")
+    until_unix_ns = time.time_ns() if at_unix_ns is None else at_unix_ns
     since_seconds = recorded_flags.since_seconds(arguments)
     resolution_seconds = parsed(parsers.duration, resolution, arguments.sources["resolution"]) if resolution else None
     return QuerySpan(
-        now_unix_ns - int(since_seconds * NANOSECONDS),
-        now_unix_ns,
+        max(until_unix_ns - int(since_seconds * NANOSECONDS), 0),
+        until_unix_ns,
         None if resolution_seconds is None else int(resolution_seconds * NANOSECONDS),
+        is_past=at_unix_ns is not None,
     )
 
 

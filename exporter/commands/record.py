@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from exporter.app.recording_request import add_bounds, asked, document_of, print_lines
+from exporter.config import command_line
 from exporter.errors import BadInput, NotPossibleHere
 from exporter.files import temporary
 from exporter.files.temporary import NoFolder, temporary_file
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(write_timeline(Path(output), pieces))
             print(_summary(read, end))
             print("open it at https://ui.perfetto.dev, which reads it in the browser and sends it nowhere")
-            suggest("explain")
+            suggest(f"explain{command_line.repeated(arguments, ('workload',))}")
     return 0
 
 

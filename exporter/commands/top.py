@@ -21,6 +21,7 @@ from exporter.fleet.fleet_view import fleet_view
 from exporter.fleet.node_view import decoded, view_request
 from exporter.fleet.target import target_of
 from exporter.terminal.appearance import is_coloured
+from exporter.terminal.suggestion import suggest
 from exporter.terminal.waiting import announced
 from exporter.top.screen import Screen, Sort
 
@@ -66,7 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
     With --once, 4 if some of several nodes have failed.
     """
     if (flags := fleet_flags.fleet_flags(arguments, os.environ)) is not None:
-        return _top_nodes(flags, arguments)
+        code = _top_nodes(flags, arguments)
+        suggest(f"explain{fleet_flags.for_same_nodes(arguments)}")
+        return code
+    code = _top_exporter(arguments)
+    if arguments.url is None:  # else it may be another machine, whose history is there
+        suggest("explain")
+    return code
+
+
+def _top_exporter(arguments: argparse.Namespace) -> int:
     from exporter.scrape import http_get  # noqa: PLC0415 - slow to import, and no other command needs it
     from exporter.top.scraper import Scraper  # noqa: PLC0415 - slow to import, and no other command needs it
 

@@ -7,6 +7,8 @@ import shutil
 import sys
 
 from exporter.app.recording_request import add_bounds, print_lines
+from exporter.config import command_line
+from exporter.config.storage import RECORDING_SOCKET
 from exporter.config.web import DEFAULT_URL
 from exporter.errors import ExporterError
 from exporter.terminal.suggestion import suggest
@@ -29,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     _print_table(arguments.url)
     code = print_lines(arguments)
-    suggest("record")
+    suggest(f"record{command_line.repeated(arguments, ('pid', 'workload', RECORDING_SOCKET.flag))}")
     return code
 
 

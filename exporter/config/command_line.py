@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,16 @@ def texts(arguments: Mapping[str, Any], settings: Iterable[Setting]) -> dict[str
         if (text := arguments.get(one.flag)) is not None:
             found[one.flag] = (",".join(text) if isinstance(text, list) else text, f"--{one.flag}")
     return found
+
+
+def repeated(arguments: argparse.Namespace, flags: Iterable[str]) -> str:
+    """` --since=1h --workload=rank=3`, as a shell takes it: those of the flags that are given, for another command.
+
+    What the environment has is there for that one as well.
+    """
+    given = vars(arguments)
+    own = [flag for flag in flags if given[flag] and arguments.sources.get(flag, f"--{flag}") == f"--{flag}"]
+    return "".join(f" {shlex.quote(f'--{flag}={given[flag]}')}" for flag in own)
 
 
 def texts_of_variables(environment: Mapping[str, str], settings: Iterable[Setting]) -> dict[str, tuple[str, str]]:

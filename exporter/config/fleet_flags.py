@@ -120,6 +120,13 @@ def fleet_flags(
     )
 
 
+def for_same_nodes(arguments: argparse.Namespace) -> str:
+    """What another command needs to ask the same nodes, as a shell takes it."""
+    flags = (_NODES, *_FILES, _SERVER_NAME, *(one.flag for one in _ORCHESTRATOR))
+    is_insecure = vars(arguments)[_INSECURE] and arguments.sources[_INSECURE] == f"--{_INSECURE}"
+    return command_line.repeated(arguments, flags) + (f" --{_INSECURE}" if is_insecure else "")
+
+
 def _file(flag: str, arguments: argparse.Namespace) -> Path | None:
     text = vars(arguments)[flag]
     return parsed(parsers.any_path, text, arguments.sources[flag]) if text else None

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from exporter.catalog import COMMON_LABELS
 from exporter.explain.comparison import Comparison, Difference, WorkloadChange
+from exporter.explain.document import gap_documents
 from exporter.explain.explanation import Explanation
+from exporter.explain.text import gap_lines
 from exporter.history.process_names import process_name
 from exporter.text import figures
 from exporter.text.figures import percent, time_of_day
@@ -25,8 +27,9 @@ def comparison_lines(of: Comparison, zone: tzinfo | None = None) -> list[str]:
     ends = [time_of_day(one.now_unix_ns, of.later.now_unix_ns, zone) for one in (of.later, of.earlier)]
     notable = [one for one in of.workloads if one.is_notable]
     head = f"The {length} to {ends[0]}, compared with the {length} to {ends[1]}:"
+    gaps = [line for one in (of.earlier, of.later) for line in gap_lines(one, zone)]
     if not of.workloads:
-        return [f"{head} no process made a traced call in either."]
+        return [f"{head} no process made a traced call in either.", *gaps]
     same = len(of.workloads) - len(notable)
     lines = [head if notable else f"{head} nothing differs."]
     for one in notable[:_LISTED_MAX]:
@@ -37,7 +40,7 @@ def comparison_lines(of: Comparison, zone: tzinfo | None = None) -> list[str]:
         lines.append(
             f"  {same} other{'s do' if same > 1 else ' does'} not differ." if notable else f"  {same} compared."
         )
-    return lines
+    return [*lines, *gaps]
 
 
 def _workload(one: WorkloadChange) -> Iterator[str]:
@@ -104,8 +107,12 @@ def comparison_document(of: Comparison) -> dict[str, Any]:
     }
 
 
-def _span(of: Explanation) -> dict[str, float]:
-    return {"since_unix_seconds": seconds(of.since_unix_ns), "until_unix_seconds": seconds(of.now_unix_ns)}
+def _span(of: Explanation) -> dict[str, Any]:
+    return {
+        "since_unix_seconds": seconds(of.since_unix_ns),
+        "until_unix_seconds": seconds(of.now_unix_ns),
+        "gaps": gap_documents(of),
+    }
 
 
 def _pair(change: Difference, *, is_time: bool = False) -> dict[str, float | None]:

@@ -43,18 +43,22 @@ def document(explanation: Explanation) -> dict[str, Any]:
         },
         "chains": [_chain(chain) for chain in explanation.chains],
         "processes": [_process(process) for process in explanation.processes],
-        "gaps": [
-            {
-                "began_unix_seconds": seconds(gap.began_unix_ns),
-                "ended_unix_seconds": seconds(gap.ended_unix_ns),
-                "is_exporter_running": gap.is_running,
-                "is_before_the_history": gap.is_begin,
-            }
-            for gap in explanation.gaps
-        ],
+        "gaps": gap_documents(explanation),
         "new_normals": [_new_normal(one) for one in explanation.new_normals],
         "left_out_until_unix_seconds": seconds(explanation.ahead_unix_ns) if explanation.ahead_unix_ns else None,
     }
+
+
+def gap_documents(explanation: Explanation) -> list[dict[str, Any]]:
+    return [
+        {
+            "began_unix_seconds": seconds(gap.began_unix_ns),
+            "ended_unix_seconds": seconds(gap.ended_unix_ns),
+            "is_exporter_running": gap.is_running,
+            "is_before_the_history": gap.is_begin,
+        }
+        for gap in explanation.gaps
+    ]
 
 
 def _new_normal(one: NewNormal) -> dict[str, Any]:

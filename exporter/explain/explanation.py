@@ -144,4 +144,5 @@ def _gaps(spans: Sequence[tuple[int, int]], runs: Sequence[Run], since_unix_ns: 
         if ended - began <= longest_ns:
             continue
         is_running = any(run.began_unix_ns < ended and run.seen_unix_ns > began + longest_ns for run in runs)
-        yield Gap(began, ended, is_running, began == since_unix_ns and oldest >= ended - longest_ns)
+        is_begin = began == since_unix_ns and oldest >= ended - longest_ns
+        yield Gap(began, min(ended, oldest) if is_begin else ended, is_running, is_begin)

@@ -35,8 +35,11 @@ class Run(NamedTuple):
     def as_of(self, unix_ns: int) -> Run:
         """The run as it was known then; it began before."""
         ended = self.ended_unix_ns
+        has_window = unix_ns - self.began_unix_ns >= self.window_seconds * NANOSECONDS
         return self._replace(
-            seen_unix_ns=min(self.seen_unix_ns, unix_ns), ended_unix_ns=ended if ended and ended <= unix_ns else None
+            seen_unix_ns=min(self.seen_unix_ns, unix_ns),
+            ended_unix_ns=ended if ended and ended <= unix_ns else None,
+            window_seconds=self.window_seconds if has_window else 0.0,
         )
 
     def until(self, now_unix_ns: int) -> Run:

@@ -1,6 +1,6 @@
 """What processes and threads did in a recording.
 
-In: a replayed run, between two ticks. Out: windows as those of the history, and spans of threads.
+In: a replayed run, between two ticks. Out: windows as those of the history, spans of threads, and slow calls.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from exporter.kernel.process_rows import ProcessRow
 from exporter.kernel.thread_rows import ThreadRow, signed
 from exporter.model import Identity, label_value
 from exporter.pipeline.replay import ReplayedRun
+from exporter.python.call_site import CallSite
 from exporter.recording.file import Recording
 from exporter.totals import Counts, HistogramTotal
 from exporter.units import seconds
@@ -46,6 +47,16 @@ class ThreadSpan(NamedTuple):
     operation: str
 
 
+class SlowCallSpan(NamedTuple):
+    """The slow calls of a process within a recording: which of its seconds they were made in is not known."""
+
+    process: int
+    labels: ProcessLabels
+    began_unix_ns: int
+    ended_unix_ns: int
+    call_sites: tuple[CallSite, ...]
+
+
 class ReplayedWindows:
     """The windows of a replayed run: each holds what happened since the one before."""
 
@@ -56,6 +67,7 @@ class ReplayedWindows:
         self._times: Mapping[int, ProcessTime] = {}
         self._calls: Mapping[int, int] = {}
         self._processes: Mapping[int, ProcessRow] = {}
+        self._labels: dict[int, ProcessLabels] = {}
 
     @property
     def length_ns(self) -> int:
@@ -77,6 +89,15 @@ class ReplayedWindows:
         ]
         return RecordedWindows(RUN_ID, *span_unix_ns, windows)
 
+    def slow_calls(self) -> Iterator[SlowCallSpan]:
+        """Those of all processes that have had a window."""
+        at = self._recording.taken_at
+        span_unix_ns = at.unix_ns_of(self._replayed.began_ns), at.unix_ns_of(self._replayed.now_ns)
+        for number, labels in self._labels.items():
+            process = self._recording.processes.get(number)
+            if process is not None and process.call_sites:
+                yield SlowCallSpan(number, labels, *span_unix_ns, process.call_sites)
+
     def _window(
         self, number: int, row: ProcessRow, before: ProcessTime, calls_before: int, span_unix_ns: tuple[int, int]
     ) -> Window:
@@ -87,9 +108,10 @@ class ReplayedWindows:
             lost_ns[cause.value] += ns
             culprits_ns[cause.value, culprit] += ns
         calls = self._calls.get(number, calls_before) - calls_before
+        labels = self._labels[number] = _labels(self._recording, number, row)
         return Window(
             number,
-            _labels(self._recording, number, row),
+            labels,
             *span_unix_ns,
             (now.steps or NO_STEPS).minus(before.steps or NO_STEPS),
             lost_ns,

@@ -34,6 +34,12 @@ _READING_METHODS: Final = ("GET", "HEAD")
 _OWN_SITES: Final = ("same-origin", "none")
 """A browser sends them where a page of this server asks, or its user by the address bar."""
 
+_TOO_LARGE: Final = Failure(
+    StatusKind.TOO_LARGE,
+    f"the body has more than {BODY_BYTES_MAX} bytes",
+    "send a smaller one, such as a shorter SELECT",
+)
+
 READER: Final = "gpustall.reader"
 AUDIT: Final = "gpustall.audit"
 _FOR_PROGRAMS: Final = ("/api/", "/mcp", STATIC)
@@ -89,8 +95,7 @@ class Gate:
             if status == 0:
                 if body.has_more:
                     await drop_body(receive, _DROPPED_BYTES_MAX)
-                too_large = Failure(StatusKind.TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes")
-                await respond(scope, noted, too_large)
+                await respond(scope, noted, _TOO_LARGE)
         finally:
             self._audit(scope, audit, status, time.monotonic() - began)
 
@@ -106,7 +111,7 @@ class Gate:
         if origin is not None and not self._is_ours(origin.partition("://")[2]):
             return Failure(StatusKind.WRONG_HOST, "a page of another site asks", "open the server's own page")
         if int(headers.get(b"content-length") or 0) > BODY_BYTES_MAX:
-            return Failure(StatusKind.TOO_LARGE, f"the body has more than {BODY_BYTES_MAX} bytes")
+            return _TOO_LARGE
         reader = self._bearer.reader(headers.get(b"authorization", "")) or self._reader_of_session(
             scope["method"], headers
         )

@@ -24,7 +24,7 @@ from exporter.serve.tools.failure import Failure, StatusKind
 from exporter.serve.tools.registry import Offer
 from exporter.serve.tools.tables import QUERY_SQL
 from exporter.serve.work import AnswerForm, CallRequest
-from exporter.text import untrusted
+from exporter.service.request_body import json_object
 
 _LIST: Final = "list"
 
@@ -143,17 +143,9 @@ def _accepted(request: Request) -> set[str]:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """A JSON object. Raises BadInput."""
+    """A JSON object; an empty body is one without members. Raises BadInput."""
     raw = await request.body()
-    if not raw:
-        return {}
-    try:
-        found = untrusted.json_value(raw, BODY_BYTES_MAX)
-    except ValueError as error:
-        raise BadInput(f"the body is {error}", remedy="send a JSON object") from None
-    if not isinstance(found, dict):
-        raise BadInput("the body is not a JSON object", remedy="send a JSON object")
-    return found
+    return json_object(raw, BODY_BYTES_MAX) if raw else {}
 
 
 def _json(value: Any) -> Response:

@@ -15,6 +15,7 @@ from exporter.output.web.access import AccessControl
 from exporter.serve.calls import Calls
 from exporter.serve.gate import BODY_BYTES_MAX, Gate
 from exporter.serve.http_api import not_routed, routes
+from exporter.serve.mcp_messages import CheckedBodies
 from exporter.serve.mcp_server import mcp_server
 from exporter.serve.page_routes import page_routes
 from exporter.serve.sessions import Sessions
@@ -46,7 +47,7 @@ def application(calls: Calls, access: Access, limit: RateLimit = DEFAULT_LIMIT) 
     )
     for status in (404, 405):
         app.add_exception_handler(status, not_routed)
-    return Gate(app, access.hosts, access.tokens, limit, sessions)
+    return Gate(CheckedBodies(app, MCP_PATH), access.hosts, access.tokens, limit, sessions)
 
 
 def serve(listening: socket.socket, calls: Calls, access: Access) -> None:

@@ -13,6 +13,7 @@ from exporter.config import parsers
 from exporter.errors import BadInput
 from exporter.service.certificate import make_certificate
 from exporter.service.tokens import new_token
+from exporter.terminal.suggestion import suggest
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -58,6 +59,7 @@ def made(arguments: argparse.Namespace, command: str, names: tuple[str, ...]) ->
     if arguments.new_token is not None:
         token, lines = new_token(arguments.new_token)
         print(f"token: {token}\n\n# for the file of --web.token-file\n{lines}", end="")
+        suggest(f"{command} --web.token-file=FILE --web.config.file=FILE")
         return True
     if arguments.make_certificate is not None:
         config = make_certificate(Path(arguments.make_certificate), names)

@@ -18,7 +18,14 @@ from exporter.history.recorded_chains import RecordedChain, recorded_chains
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.scope import EVERYTHING, Scope
 from exporter.pipeline.replay import replaying
-from exporter.pipeline.replayed_windows import RUN_ID, ReplayedThreads, ReplayedWindows, ThreadSpan, recorded_run
+from exporter.pipeline.replayed_windows import (
+    RUN_ID,
+    ReplayedThreads,
+    ReplayedWindows,
+    SlowCallSpan,
+    ThreadSpan,
+    recorded_run,
+)
 from exporter.recording.file import Recording
 from exporter.units import NANOSECONDS
 
@@ -28,14 +35,20 @@ _EFFORT: Final = 8.0
 """Time that may be spent on what is read, compared with reading it: a window becomes a dozen items, and each is written."""
 
 
+Done = RecordedWindows | ThreadSpan | SlowCallSpan
+
+
 class TimelineSource(NamedTuple):
-    """A time span, and what was recorded in it. done: windows and spans of threads, each in the order of time."""
+    """A time span, and what was recorded in it. done: windows and spans of threads, each in the order of time.
+
+    Slow calls are in the windows of a history, and are spans of their own behind those of a recording.
+    """
 
     since_unix_ns: int
     now_unix_ns: int
     runs: Sequence[Run]
     chains: Sequence[RecordedChain]
-    done: Iterator[RecordedWindows | ThreadSpan]
+    done: Iterator[Done]
 
 
 @contextmanager
@@ -70,7 +83,7 @@ def recorded(recording: Recording, budget: ReadBudget | None = None) -> Iterator
         events = (RecordedEvent(RUN_ID, event) for event in recording.events)
         chains = list(recorded_chains(events, {RUN_ID: run}, RUN_ID, run.seen_unix_ns))
 
-        def done() -> Iterator[RecordedWindows | ThreadSpan]:
+        def done() -> Iterator[Done]:
             windows, threads = ReplayedWindows(recording, replayed), ReplayedThreads(recording, replayed)
             for _ in replayed.ticks():
                 yield from threads.take()
@@ -78,5 +91,6 @@ def recorded(recording: Recording, budget: ReadBudget | None = None) -> Iterator
                     yield windows.take()
             if windows.length_ns:
                 yield windows.take()
+            yield from windows.slow_calls()
 
         yield TimelineSource(run.began_unix_ns, run.seen_unix_ns, [run], chains, done())

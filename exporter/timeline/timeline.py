@@ -18,16 +18,19 @@ from exporter.history.run import RecordedWindows, Run
 from exporter.history.selection import Selection
 from exporter.history.window import ProcessLabels, Window
 from exporter.model import Identity
-from exporter.pipeline.replayed_windows import ThreadSpan
+from exporter.pipeline.replayed_windows import SlowCallSpan, ThreadSpan
+from exporter.python.call_site import CallStack
 from exporter.text import figures
 from exporter.timeline.chain_arguments import chain_arguments
-from exporter.timeline.item import Argument, Arguments, Instant, Item, Slice, Value
+from exporter.timeline.item import Argument, Arguments, Instant, Item, Slice, Track, Value
+from exporter.timeline.slow_lines import slow_lines
 from exporter.timeline.source import TimelineSource
 from exporter.timeline.tracks import Lane, Tracks, WorkloadTracks
 from exporter.units import NANOSECONDS, seconds
 
-LOST, THREAD, CHAIN, SEVERITY, STACK, EXPERIMENT, EXPORTER = (
+LOST, SLOW_CALLS, THREAD, CHAIN, SEVERITY, STACK, EXPERIMENT, EXPORTER = (
     "lost_time",
+    "slow_calls",
     "thread",
     "chain",
     "severity",
@@ -39,6 +42,9 @@ LOST, THREAD, CHAIN, SEVERITY, STACK, EXPERIMENT, EXPORTER = (
 
 NAMES_MAX: Final = 1000
 """Processes that are remembered for the message that --workload selects none of them."""
+
+_STACKS_MAX: Final = 1 << 16
+"""Remembered at a time: 8 MiB."""
 
 _CAUSES: Final = frozenset(Cause)
 _OTHER_CAUSES: Final = "others"  # of a newer version
@@ -52,6 +58,7 @@ class Timeline:
         self._source = source
         self._selection = selection
         self._tracks = Tracks()
+        self._stacks: set[tuple[int, int]] = set()
         self.names: set[str] = set()
         self.is_empty = True
 
@@ -59,11 +66,10 @@ class Timeline:
         for run in sorted(self._source.runs, key=lambda one: one.began_unix_ns):
             yield self._run(run)
         for done in self._source.done:
-            if isinstance(done, ThreadSpan):
-                if self._selects(done.labels):
-                    yield self._thread(done)
-            else:
+            if isinstance(done, RecordedWindows):
                 yield from self._windows(done)
+            elif self._selects(done.labels):
+                yield from self._slow_calls(done) if isinstance(done, SlowCallSpan) else (self._thread(done),)
         for tracks in self._tracks.workloads:
             yield from _silence(tracks)
         chains = [chain for chain in self._source.chains if self._selects(_labels(chain.last))]
@@ -98,8 +104,30 @@ class Timeline:
                 if window.began_unix_ns > tracks.covered_until_unix_ns + _GAP_NS:
                     yield from _silence(tracks)
                 yield from _lost_time(tracks, window)
+                yield from self._slow_calls(window)
                 yield from _values(tracks, window)
                 tracks.covered_until_unix_ns = window.ended_unix_ns
+
+    def _slow_calls(self, span: Window | SlowCallSpan) -> Iterator[Slice | Instant]:
+        """One slice for each slow line over the whole span, and on it an instant for each stack that is new there."""
+        tracks = self._tracks.workload(span.labels, span.process)
+        for line in slow_lines(span.call_sites, span.ended_unix_ns - span.began_unix_ns):
+            lane = tracks.line(line.name, span.began_unix_ns)
+            placed = lane.placed(span.began_unix_ns, span.ended_unix_ns)
+            yield Slice(lane.track, SLOW_CALLS, line.name, *placed, line.arguments)
+            for stack in line.stacks:
+                if self._is_new(lane.track, stack):
+                    frames = tuple(map(stack.shown, stack.frames))
+                    yield Instant(lane.track, STACK, line.name, placed[0], {"stack": frames})
+
+    def _is_new(self, track: Track, stack: CallStack) -> bool:
+        key = track.number, hash(stack)
+        if key in self._stacks:
+            return False
+        if len(self._stacks) >= _STACKS_MAX:
+            self._stacks.clear()
+        self._stacks.add(key)
+        return True
 
     def _thread(self, span: ThreadSpan) -> Slice:
         lane = self._tracks.workload(span.labels).thread(span.tid, span.comm)

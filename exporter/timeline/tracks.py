@@ -16,6 +16,9 @@ from exporter.timeline.item import Track
 TRACKS_MAX: Final = 1 << 16
 """A workload has about a dozen, so that 32 MiB hold the tracks of five thousand."""
 
+LINES_MAX: Final = 32
+"""Lines of code of one workload that have a track each."""
+
 
 class _Order(enum.IntEnum):
     """From the top down."""
@@ -26,6 +29,7 @@ class _Order(enum.IntEnum):
     STEP_DURATION = enum.auto()
     STEPS = enum.auto()
     CALLS = enum.auto()
+    SLOW_CALLS = enum.auto()
     THREADS = enum.auto()
     WORKLOADS = enum.auto()
 
@@ -60,7 +64,10 @@ class WorkloadTracks:
         self.calls = make("calls", group, unit="1/s", order=_Order.CALLS)
         self._lost_time: Track | None = None
         self._threads: Track | None = None
+        self._slow_calls: Track | None = None
         self._causes: dict[str, Lane] = {}
+        self._lines: dict[str, Lane] = {}
+        self._other_lines: list[Lane] = []
         self._chains: list[Lane] = []
         self._of_thread: dict[int, Lane] = {}
         self.covered_until_unix_ns = 0
@@ -77,6 +84,15 @@ class WorkloadTracks:
         return _free(
             self._chains, began_unix_ns, lambda name: self._make(f"chains{name}", self._group, order=_Order.CHAINS)
         )
+
+    def line(self, name: str, began_unix_ns: int) -> Lane:
+        """Where slow calls of a line of code are shown. Lines beyond LINES_MAX share tracks."""
+        group = self._slow_calls = self._slow_calls or self._make("slow calls", self._group, order=_Order.SLOW_CALLS)
+        if name not in self._lines and len(self._lines) >= LINES_MAX:
+            return _free(self._other_lines, began_unix_ns, lambda number: self._make(f"other lines{number}", group))
+        if name not in self._lines:
+            self._lines[name] = Lane(self._make(name, group))
+        return self._lines[name]
 
     def thread(self, tid: int, comm: str) -> Lane:
         if tid not in self._of_thread:

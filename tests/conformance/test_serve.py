@@ -1,4 +1,4 @@
-"""`serve`, tested by the conformance suite of MCP, and by Schemathesis, which reads the OpenAPI description."""
+"""`serve`, tested by the conformance suite and the inspector of MCP, and by Schemathesis, which reads the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.support.serving import Serving, serving
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(1200)]
 
 SECONDS = 300
+TOOL_FAILED = 5
+"""Exit status of the inspector for a result with isError."""
 FIXTURE = "Not testable"
 """The suite's message for checks that need tools of its own, which only a server for tests has."""
 
@@ -85,6 +88,52 @@ class TestModelContextProtocol:
         assert [one for one in failed if not one["errorMessage"].startswith(FIXTURE)] == []
 
 
+class TestInspector:
+    def test_every_tool_is_listed_and_answers(self, folder: Path, secured: Serving, tmp_path: Path) -> None:
+        """With TLS and a token, as in a client's configuration."""
+        listed = inspected(folder, secured, tmp_path, "tools/list")["tools"]
+        arguments = {"episode": ('--tool-arg=chain_id="11111111"',), "query_sql": ("--tool-arg=name=slow-ranks",)}
+        arguments["compare"] = ("--tool-arg=since=10s",)  # of a short history
+        for name in (one["name"] for one in listed):
+            given = (f"--tool-name={name}", *arguments.get(name, ()))
+            answer = inspected(folder, secured, tmp_path, "tools/call", *given)
+
+            assert "truncated" in answer["structuredContent"], name
+        assert len(listed) == 9
+
+    def test_failure_fits_the_schema_of_its_tool(self, folder: Path, secured: Serving, tmp_path: Path) -> None:
+        """The inspector compares it, and shows nothing of a result that does not fit."""
+        given = ("--tool-name=explain", "--tool-arg=since=soon")
+        answer = inspected(folder, secured, tmp_path, "tools/call", *given, code=TOOL_FAILED)
+
+        assert answer["structuredContent"]["error"]["kind"] == "bad_input"
+
+    def test_resource_and_prompt_are_read(self, folder: Path, secured: Serving, tmp_path: Path) -> None:
+        resource = inspected(folder, secured, tmp_path, "resources/read", "--uri=schema://history")
+        prompt = inspected(folder, secured, tmp_path, "prompts/get", "--prompt-name=investigate")
+
+        assert "call_sites" in resource["contents"][0]["text"]
+        assert "episode" in prompt["messages"][0]["content"]["text"]
+
+
+def inspected(folder: Path, server: Serving, home: Path, method: str, *more: str, code: int = 0) -> Any:
+    """What the inspector of the protocol prints. code: its exit status then."""
+    header = f"Authorization: Bearer {server.tokens['admin']}"
+    done = subprocess.run(
+        [
+            *(node(folder), folder / "node_modules" / ".bin" / "mcp-inspector", "--cli", f"{server.url}/mcp"),
+            *("--transport=http", "--header", header, f"--method={method}", *more),
+        ],
+        env={"HOME": str(home), "NODE_EXTRA_CA_CERTS": str(server.certificate)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
 class TestOpenApi:
     def test_requests_made_from_the_description_are_answered_as_it_says(
         self, folder: Path, secured: Serving, tmp_path: Path
@@ -106,4 +155,7 @@ class TestOpenApi:
 
         described = secured.ask("/api/v1/openapi.json").document
         assert done.returncode == 0, done.stdout[-4000:]
-        assert f"Tested: {sum(map(len, described['paths'].values()))}\n" in done.stdout
+        operations = (
+            sum(map(len, described["paths"].values())) - 1
+        )  # without the description, which it has read to begin
+        assert f"Tested: {operations}\n" in done.stdout

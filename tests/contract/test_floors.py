@@ -73,8 +73,9 @@ EXTERNAL = {
     "bcrypt": {"output/web/users.py"},
     "h11": {"http_client/client.py", "output/web/http_exchange.py"},
     "yaml": {"config/strict_yaml.py"},
-    "mcp": {"serve/mcp_server.py", "serve/server.py"},
-    "mcp_types": {"serve/mcp_server.py"},
+    "mcp": {"serve/mcp_messages.py", "serve/mcp_server.py", "serve/server.py"},
+    "mcp_types": {"serve/mcp_messages.py", "serve/mcp_server.py"},
+    "pydantic": {"serve/mcp_messages.py"},
     "starlette": {"serve/answering.py", "serve/http_api.py", "serve/page_routes.py", "serve/server.py"},
     "uvicorn": {"service/connections.py", "service/http_server.py"},
     "bcc": {"host/bcc_symbols.py"},  # run by the distribution's interpreter, and not imported

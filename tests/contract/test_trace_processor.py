@@ -23,7 +23,7 @@ from exporter.history.window_batch import WindowBatch
 from exporter.pipeline.replay import ReplayedRun
 from exporter.pipeline.replayed_windows import ReplayedThreads, ReplayedWindows
 from exporter.recording.file import read
-from tests.support.history import NOON, SECOND, a_window, an_event, process_labels, resolved
+from tests.support.history import NOON, SECOND, a_call_site, a_window, an_event, process_labels, resolved
 from tests.support.hostile_files import HOSTILE_TEXTS
 from tests.support.trace_processor import ERRORS, answers, counted
 
@@ -129,6 +129,18 @@ class TestHistories:
         assert {str(name): depth for name, depth, _ in depths}["severity"] == 1
         assert {str(name): depth for name, depth, _ in depths}["chain"] == 0
         assert {str(text) for (text,) in culprits} == {"stress-ng 94 %", "cron 4.0 %", "cron 100 %"}
+
+    @FORMATS
+    def test_slow_lines_are_slices_with_their_stack(self, form: str, tmp_path: Path) -> None:
+        """Two lines in each of two windows, the stack of each once."""
+        sites = (a_call_site(1), a_call_site(2))
+        windows = [a_window(seconds_ago(30 - 10 * number), call_sites=sites) for number in range(2)]
+        path = a_history(tmp_path, windows, [])
+        trace = exported(tmp_path / "t", f"--history.path={path}", f"--format={form}")
+        errors, slices = answers(trace, ERRORS, SLICES)
+
+        assert errors == []
+        assert counted(slices) == Counter(exporter=1, lost_time=4, slow_calls=4, stack=2)
 
     def test_tracks_of_a_workload_are_in_its_group(self, tmp_path: Path) -> None:
         """Node, workload, and what belongs to it."""

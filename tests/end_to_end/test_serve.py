@@ -98,7 +98,7 @@ class TestHttpApi:
         assert reply.document["rows"] == [{"rank": "3"}]
 
     def test_timeline_is_streamed(self, server: Serving) -> None:
-        status, trace = server.fetch(server.call("timeline")["path"])
+        status, trace = server.fetch(server.call("timeline")["files"][0]["path"])
 
         assert status == 200
         assert trace[0] == 0x0A  # the first packet

@@ -9,7 +9,7 @@ from exporter.history.recorded_chains import recorded_chains
 from exporter.history.run import RecordedEvent, RecordedWindows, Run
 from exporter.history.selection import Selection
 from exporter.history.window import Window
-from exporter.pipeline.replayed_windows import ThreadSpan
+from exporter.pipeline.replayed_windows import SlowCallSpan, ThreadSpan
 from exporter.timeline.item import Instant, Item, Slice, Value
 from exporter.timeline.source import TimelineSource
 from exporter.timeline.timeline import Timeline
@@ -26,7 +26,7 @@ def at(seconds: float) -> int:
 def a_source(
     windows: Iterable[Window] = (),
     events: Sequence[ChainEvent] = (),
-    threads: Sequence[ThreadSpan] = (),
+    threads: Sequence[ThreadSpan | SlowCallSpan] = (),
     *,
     runs: Sequence[Run] | None = None,
     since_seconds: float = -600,

@@ -132,7 +132,11 @@ class AccessControl:
         left_seconds = max(expires_at - time.time(), 0)
         self._certificate_due_at = time.monotonic() + min(left_seconds + 1, CERTIFICATE_CHECK_SECONDS)
         if problem and problem != self._certificate_problem:
-            log.warning("clients will refuse the certificate of %s: %s", self._path, problem)
+            log.warning(
+                "clients will refuse the certificate of %s: %s; renew it, it is read again",
+                self._path,
+                problem,
+            )
         self._certificate_problem = problem
 
     def _content(self, path: Path) -> bytes | str:

@@ -17,7 +17,6 @@ _HEIGHT: Final = 120
 _LANE: Final = 20
 _AXIS: Final = 20
 _TICKS: Final = 6
-_MIDDLE: Final = 0.5
 _SHARE_MIN: Final = 0.001
 _SIZE_MIN: Final = 0.3
 _HEADROOM: Final = 1.2  # for the text of the scale
@@ -124,13 +123,17 @@ def _lane(one: ChainLane, y: int, span: ChartSpan) -> Markup:
         rx=2,
         class_=f"s-{one.severity}",
     )
-    if end < _MIDDLE:  # its name stands where there is room
-        place = {"x": _percent(end), "dx": "6", "text_anchor": "start"}
-    elif begin > _MIDDLE:
-        place = {"x": _percent(begin), "dx": "-6", "text_anchor": "end"}
+    most = max(end - begin, 1 - end, begin)  # its name stands where there is most room
+    if most == end - begin:
+        text = element("text", one.name, x=6, y=14, class_="over")
+        name = element(
+            "svg", text, x=_percent(begin), y=y, width=_percent(most), height=_LANE
+        )  # cuts it off at the end
+    elif most == 1 - end:
+        name = element("text", one.name, x=_percent(end), y=y + 14, dx="6", text_anchor="start")
     else:
-        place = {"x": _percent(begin), "dx": "6", "text_anchor": "start", "class_": "over"}
-    return element("a", box, element("text", one.name, y=y + 14, **place), href=one.link, aria_label=one.name)
+        name = element("text", one.name, x=_percent(begin), y=y + 14, dx="-6", text_anchor="end")
+    return element("a", box, name, href=one.link, aria_label=one.name)
 
 
 def stacked(columns: Sequence[tuple[int, Mapping[str, float]]], span: ChartSpan, interval_ns: int) -> Markup:

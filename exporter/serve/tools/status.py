@@ -6,6 +6,7 @@ import time
 from typing import Any, Final
 
 from exporter.catalog import METRICS
+from exporter.explain.document import gap_documents
 from exporter.explain.stored import explain_stored
 from exporter.history.reader import opened
 from exporter.history.recorded_chains import KnownState
@@ -33,15 +34,7 @@ def _status(call: ToolCall) -> ToolAnswer:
             "open_chains": sum(chain.state is KnownState.OPEN for chain in found.chains),
         },
         "gaps",
-        [
-            {
-                "began_unix_seconds": seconds(gap.began_unix_ns),
-                "ended_unix_seconds": seconds(gap.ended_unix_ns),
-                "is_exporter_running": gap.is_running,
-                "is_before_the_history": gap.is_begin,
-            }
-            for gap in found.gaps
-        ],
+        gap_documents(found),
         NextCall("explain", {}),
     )
 

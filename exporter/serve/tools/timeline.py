@@ -15,24 +15,22 @@ PATH: Final = "/api/v1/timeline"
 
 
 def _timeline(call: ToolCall) -> ToolAnswer:
-    since, workload = call.text("since"), call.text("workload")
+    since = call.text("since")
     call.seconds("since")
     call.at_unix_ns()
-    Selection.of(workload)
-    asked = {"since": since, **({"workload": workload} if workload else {})}
+    Selection.of(call.text("workload"))
+    asked = {"since": since} | {name: value for name in ("workload", AT.name) if (value := call.text(name))}
     flags = " ".join(shell_word(f"--{name}={value}") for name, value in asked.items())
-    asked |= {AT.name: call.text(AT.name)} if call.text(AT.name) else {}
     command = f"gpu-stall-exporter export {flags}{for_same_history(call.history)} --output=timeline.pftrace"
-    return ToolAnswer(
-        {"path": f"{PATH}?{urlencode(asked)}", "command": command, "open_with": "https://ui.perfetto.dev"}, "files", []
-    )
+    file = {"name": "timeline.pftrace", "path": f"{PATH}?{urlencode(asked)}"}
+    return ToolAnswer({"command": command, "open_with": "https://ui.perfetto.dev"}, "files", [file])
 
 
 TIMELINE: Final = Tool(
     "timeline",
-    "A Perfetto trace of the time span: its path on this server, with the same token, and the command for one that ends now.",
+    "A Perfetto trace of the time span: its path on this server, with the same token, and the command that writes it.",
     (SINCE, WORKLOAD, AT),
-    {"path": STRING, "command": STRING, "open_with": STRING},
+    {"command": STRING, "open_with": STRING},
     "files",
     _timeline,
 )

@@ -62,10 +62,11 @@ class TestCompare:
     def test_time_spans_are_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The process made no call in the later one."""
         assert main(["explain", f"--history.path={self.history(tmp_path)}", "--compare=598s"]) == 0
-        head, workload = capsys.readouterr().out.splitlines()
+        head, workload, *missing = capsys.readouterr().out.splitlines()
 
         assert head.startswith("The 5 min to ")
         assert workload == "  rank 3 (pid 100) did nothing any more"
+        assert missing[-1].startswith("Nothing was recorded from ")
 
     def test_json_is_one_document(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         flags = (f"--history.path={self.history(tmp_path)}", "--at=597s", "--compare=598s", "--format=json")

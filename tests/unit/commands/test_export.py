@@ -55,6 +55,11 @@ class TestOutput:
         assert main(["export", f"--history.path={history}"]) == 0
         assert b"stress-ng" in capsysbinary.readouterr().out
 
+    def test_span_may_end_in_the_past(self, history: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+        """The chain was not yet open a minute ago, and nothing else was there."""
+        assert main(["export", f"--history.path={history}", "--at=90m"]) == 3
+        assert b"no process made a traced call in this time" in capsysbinary.readouterr().err
+
 
 class TestRefusal:
     """One line, the exit code of `explain`, and no file."""

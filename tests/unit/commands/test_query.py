@@ -33,6 +33,11 @@ class TestOutput:
         assert main(["query", history, DEADLINE, "select rank, steps from steps"]) == 0
         assert capsys.readouterr() == ("rank  steps\n3      3000\n4      3000\n", "")
 
+    def test_span_may_end_in_the_past(self, history: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Five of six windows have 500 steps less."""
+        assert main(["query", history, DEADLINE, "--at=9s", "select rank, steps from steps"]) == 0
+        assert capsys.readouterr() == ("rank  steps\n3      2500\n4      2500\n", "")
+
     def test_name(self, history: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["query", history, DEADLINE, "--name=failed-calls", "--format=jsonl"]) == 0
         assert json.loads(capsys.readouterr().out)["operation"] == "ncclAllReduce"

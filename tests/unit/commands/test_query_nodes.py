@@ -57,6 +57,14 @@ class TestRows:
         assert (request.path, request.headers["Accept"]) == ("/api/v1/sql", "application/x-ndjson")
         assert json.loads(request.body) == {"statement": SELECT, "since": "6h", "resolution": "1m"}
 
+    def test_end_of_the_span_is_the_same_moment_in_every_time_zone(self, issued: Certificates) -> None:
+        with nodes_with(issued, [rows()]) as (nodes, servers):
+            named = f"--nodes={nodes[0].host}:{nodes[0].port}"
+            main(["query", named, f"--nodes.ca={issued.authority}", *PATIENCE, "--at=2026-01-15T15:02+01:00", SELECT])
+            request = only(without_clocks(only(servers)))
+
+        assert json.loads(request.body)["at"] == "2026-01-15T14:02:00+00:00"
+
     def test_merge_is_a_statement_over_the_rows_of_all(
         self, issued: Certificates, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from exporter.config.environment import FlagDefaults
-from exporter.config.fleet_flags import DEADLINE_SECONDS_MAX, FleetFlags, add_arguments, add_node_arguments, fleet_flags
+from exporter.config.fleet_flags import (
+    DEADLINE_SECONDS_MAX,
+    FleetFlags,
+    add_arguments,
+    add_node_arguments,
+    fleet_flags,
+    for_same_nodes,
+)
 from exporter.config.orchestrator import OrchestratorSettings
 from exporter.errors import BadInput
 
@@ -17,12 +24,30 @@ from exporter.errors import BadInput
 def flags_of(
     *arguments: str, environment: Mapping[str, str] | None = None, deadline_seconds_max: float = DEADLINE_SECONDS_MAX
 ) -> FleetFlags | None:
+    return fleet_flags(parsed(*arguments, environment=environment), environment or {}, deadline_seconds_max)
+
+
+def parsed(*arguments: str, environment: Mapping[str, str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     defaults = FlagDefaults(parser)
     found = parser.parse_args(arguments)
     defaults.fill(found, environment or {})
-    return fleet_flags(found, environment or {}, deadline_seconds_max)
+    return found
+
+
+class TestSameNodes:
+    """What the next command is given."""
+
+    def test_flags_are_words_of_a_shell(self) -> None:
+        flags = ("--nodes=gpu[01-16]", "--nodes.ca=my ca.pem", "--nodes.insecure", "--nodes.deadline=2s")
+
+        assert for_same_nodes(parsed(*flags)) == " '--nodes=gpu[01-16]' '--nodes.ca=my ca.pem' --nodes.insecure"
+
+    def test_what_the_environment_has_is_left_out(self) -> None:
+        environment = {"GPUSTALL_NODES": "a", "GPUSTALL_NODES_INSECURE": "true"}
+
+        assert for_same_nodes(parsed("--nodes.ca=ca.pem", environment=environment)) == " --nodes.ca=ca.pem"
 
 
 class TestFleetFlags:

@@ -6,8 +6,10 @@ from datetime import UTC
 
 from exporter.explain.comparison import compared
 from exporter.explain.comparison_text import comparison_document, comparison_lines
+from exporter.explain.explanation import explain
+from exporter.history.selection import Selection
 from exporter.history.window import OperationTime, Window
-from tests.support.history import MS, NOON, SECOND, a_window, process_labels, times
+from tests.support.history import MS, NOON, SECOND, a_run, a_window, process_labels, times
 from tests.unit.explain.test_comparison import QUIET, SLOW, spanning
 
 HEAD = "The 10 s to 08:01:00 UTC, compared with the 10 s to 08:00:10 UTC:"
@@ -47,6 +49,14 @@ class TestLines:
 
     def test_no_process(self) -> None:
         assert lines([], []) == [f"{HEAD} no process made a traced call in either."]
+
+    def test_time_without_a_recording_is_listed(self) -> None:
+        """What is new may have been there before, unseen."""
+        earlier = explain([a_run()], (), (), selection=Selection(), since_unix_ns=NOON - 50 * SECOND, now_unix_ns=NOON)
+        found = comparison_lines(compared(earlier, spanning(SLOW, until_seconds=60)), UTC)
+
+        assert found[1] == "  rank 3 (pid 100) is new"
+        assert found[2].startswith("Nothing was recorded from 07:59:10 UTC to 08:00:00 UTC (50 s): ")
 
 
 class TestDocument:

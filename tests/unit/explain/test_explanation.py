@@ -12,10 +12,14 @@ from tests.support.history import MS, NOON, SECOND, a_run, a_window, an_event, r
 
 
 def explanation(
-    *events: ChainEvent, run: Run | None = None, windows_until: int = 200, **changes: object
+    *events: ChainEvent,
+    run: Run | None = None,
+    windows_from: int = -90,
+    windows_until: int = 200,
+    **changes: object,
 ) -> Explanation:
     """The 300 s before NOON + 200 s, with a window every ten seconds."""
-    windows = [a_window(float(ended), **changes) for ended in range(-90, windows_until + 1, 10)]
+    windows = [a_window(float(ended), **changes) for ended in range(windows_from, windows_until + 1, 10)]
     return explain(
         [run or a_run()],
         [RecordedEvent(1, event) for event in events],
@@ -59,6 +63,12 @@ class TestGaps:
         assert explanation(windows_until=100).gaps == (
             Gap(NOON + 100 * SECOND, NOON + 200 * SECOND, is_running=True, is_begin=False),
         )
+
+    def test_history_begins_with_its_first_run(self) -> None:
+        """And not with its first window, which is ten seconds later."""
+        found = explanation(run=a_run(150.0), windows_from=170)
+
+        assert found.gaps == (Gap(NOON - 100 * SECOND, NOON + 150 * SECOND, is_running=True, is_begin=True),)
 
     def test_25_s_without_a_window_are_no_gap(self) -> None:
         assert explanation(windows_until=180).gaps == ()

@@ -26,6 +26,13 @@ class TestAsOf:
 
         assert (run.ended_unix_ns, run.seen_unix_ns) == (None, NOON + 100 * SECOND)
 
+    def test_run_had_no_windows_before_the_first_one(self) -> None:
+        """Ten seconds after its begin."""
+        run = a_run(0, window_seconds=10.0)
+
+        assert run.as_of(NOON + 9 * SECOND).window_seconds == 0
+        assert run.as_of(NOON + 10 * SECOND).window_seconds == 10
+
     def test_earlier_end_was(self) -> None:
         run = a_run(seen_seconds=50, ended_unix_ns=NOON + 50 * SECOND)
 

@@ -22,8 +22,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestQueries:
-    def test_there_are_ten_with_names_of_their_own(self) -> None:
-        assert (len(QUERIES), len(QUERY_OF)) == (10, 10)
+    def test_there_are_eleven_with_names_of_their_own(self) -> None:
+        assert (len(QUERIES), len(QUERY_OF)) == (11, 11)
 
     @pytest.mark.parametrize("name", QUERY_OF)
     def test_each_has_rows_where_there_is_something_to_show(self, name: str, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 from exporter.demo.scenarios import SCENARIOS
@@ -10,7 +11,7 @@ from exporter.history.run import RecordedWindows
 from exporter.pipeline.replay import ReplayedRun
 from exporter.pipeline.replayed_windows import ReplayedThreads, ReplayedWindows, ThreadSpan
 from exporter.recording.file import read
-from tests.support.history import SECOND
+from tests.support.history import SECOND, a_call_site
 
 RECORDING = read(SCENARIOS["cpu-contention"].recording)
 
@@ -50,6 +51,33 @@ class TestWindows:
         largest = [window.culprits_ns[0][:2] for one in taken(SECOND) for window in one.windows if window.culprits_ns]
 
         assert largest.count(("cpu_contention", "noisy-neighbour")) > 5
+
+
+class TestSlowCalls:
+    def test_span_is_the_whole_recording(self) -> None:
+        """With the labels of the windows."""
+        (number,) = RECORDING.processes
+        process = replace(RECORDING.processes[number], call_sites=(a_call_site(),))
+        recording = replace(RECORDING, processes={number: process})
+        replayed = ReplayedRun(recording.ticks())
+        windows = ReplayedWindows(recording, replayed)
+        taken = [windows.take() for _ in replayed.ticks() if windows.length_ns >= SECOND]
+        (found,) = windows.slow_calls()
+
+        assert (found.process, found.call_sites) == (number, (a_call_site(),))
+        assert found.labels == taken[0].windows[0].labels
+        assert (found.began_unix_ns, found.ended_unix_ns) == (
+            taken[0].began_unix_ns,
+            RECORDING.taken_at.unix_ns_of(replayed.now_ns),
+        )
+
+    def test_recording_without_slow_calls_has_no_span(self) -> None:
+        replayed = ReplayedRun(RECORDING.ticks())
+        windows = ReplayedWindows(RECORDING, replayed)
+        for _ in replayed.ticks():
+            windows.take()
+
+        assert list(windows.slow_calls()) == []
 
 
 class TestThreads:

@@ -69,7 +69,7 @@ class TestRows:
     def test_named_query(self, tmp_path: Path) -> None:
         first, *_ = body_of(SQL_ROWS, an_hour(tmp_path), name="failed-calls")
 
-        assert first == {"columns": ["rank", "pod", "pid", "api", "operation", "errors", "calls"]}
+        assert first == {"columns": ["node", "rank", "pod", "pid", "api", "operation", "errors", "calls"]}
 
     def test_scope_holds(self, tmp_path: Path) -> None:
         scope = Scope(None, frozenset(("team-a",)))

@@ -7,9 +7,20 @@ import pytest
 from exporter.chains.chain import Change, Severity
 from exporter.history.selection import Selection
 from exporter.history.window import OperationTime
-from exporter.pipeline.replayed_windows import ThreadSpan
-from exporter.timeline.timeline import CHAIN, EXPERIMENT, EXPORTER, LOST, SEVERITY, STACK, THREAD, Timeline
-from tests.support.history import MS, SECOND, a_run, a_window, an_event, process_labels, resolved, times
+from exporter.pipeline.replayed_windows import SlowCallSpan, ThreadSpan
+from exporter.timeline.timeline import CHAIN, EXPERIMENT, EXPORTER, LOST, SEVERITY, SLOW_CALLS, STACK, THREAD, Timeline
+from tests.support.history import (
+    MS,
+    SECOND,
+    a_call_site,
+    a_run,
+    a_stack,
+    a_window,
+    an_event,
+    process_labels,
+    resolved,
+    times,
+)
 from tests.support.timelines import NOW_UNIX_NS, a_source, at, instants, items_of, slices, values
 
 ESCALATED = an_event(change=Change.ESCALATED, at_unix_ns=at(5), severity=Severity.CRITICAL, duration_ns=5 * SECOND)
@@ -88,6 +99,52 @@ class TestWindows:
         (found,) = slices(items_of(a_source([a_window(lost_ns={"gremlins": SECOND}, culprits_ns=())])), LOST)
 
         assert (found.name, found.track.name) == ("gremlins 10 %", "others")
+
+
+class TestSlowCalls:
+    def test_line_is_a_slice_over_the_whole_window(self) -> None:
+        """23 calls of 50 ms."""
+        (found,) = slices(items_of(a_source([a_window(call_sites=(a_call_site(),))])), SLOW_CALLS)
+
+        assert (
+            found.name
+            == found.track.name
+            == ("cudaStreamSynchronize from step (train.py:142) through Stream.synchronize (torch/cuda/streams.py:106)")
+        )
+        assert (found.began_unix_ns, found.ended_unix_ns) == (at(0), at(10))
+        assert found.arguments == {
+            "operation": "cudaStreamSynchronize",
+            "slow_calls": 23,
+            "slow_seconds": 1.15,
+            "slow_from_seconds": 0.025,
+        }
+
+    def test_stack_is_an_instant_where_it_is_new(self) -> None:
+        sites = (a_call_site(),)
+        items = items_of(a_source([a_window(10, call_sites=sites), a_window(20, call_sites=sites)]))
+        (found,) = instants(items, STACK)
+
+        assert len(slices(items, SLOW_CALLS)) == 2
+        assert found.at_unix_ns == at(0)
+        assert found.arguments["stack"] == tuple(map(a_stack().shown, a_stack().frames))
+
+    def test_line_keeps_its_track(self) -> None:
+        """Also when another one takes more time than it."""
+        windows = [
+            a_window(10, call_sites=(a_call_site(1, 20), a_call_site(2, 10))),
+            a_window(20, call_sites=(a_call_site(1, 10), a_call_site(2, 20))),
+        ]
+        found = slices(items_of(a_source(windows)), SLOW_CALLS)
+
+        assert len({one.track for one in found}) == 2
+        assert all(one.name == one.track.name for one in found)
+
+    def test_those_of_a_recording_have_its_whole_time(self) -> None:
+        """A recording does not have the moment of each."""
+        span = SlowCallSpan(1, process_labels(), at(0), at(60), (a_call_site(),))
+        (found,) = slices(items_of(a_source(threads=[span])), SLOW_CALLS)
+
+        assert (found.began_unix_ns, found.ended_unix_ns) == (at(0), at(60))
 
 
 class TestThreads:

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.model import Identity
 from exporter.timeline.item import Track
-from exporter.timeline.tracks import TRACKS_MAX, Lane, TooManyTracks, Tracks
+from exporter.timeline.tracks import LINES_MAX, TRACKS_MAX, Lane, TooManyTracks, Tracks
 from tests.support.history import process_labels
 
 
@@ -42,6 +42,18 @@ class TestTracks:
         numbers = [one.number for workload in workloads for one in (workload.steps, workload.calls)]
 
         assert len(set(numbers)) == 4
+
+    def test_lines_beyond_a_limit_share_tracks(self) -> None:
+        """One where slices lie behind each other, another one where they are at the same time."""
+        workload = Tracks().workload(process_labels())
+        own = [workload.line(f"line {number}", 0) for number in range(LINES_MAX)]
+        first = workload.line("next", 0)
+        first.placed(0, 10)
+
+        assert path(own[0].track)[-2:] == ["slow calls", "line 0"]
+        assert workload.line("line 0", 0) is own[0]
+        assert workload.line("another", 5).track.name == "other lines 2"
+        assert workload.line("another", 10) is first
 
     def test_too_many_are_refused(self) -> None:
         """A source of unknown origin may hold any number of processes."""

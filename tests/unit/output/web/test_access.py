@@ -268,7 +268,7 @@ class TestTls:
             assert get(address, context=careless).status == 200
 
         assert [record.getMessage() for record in caplog.records] == [
-            f"clients will refuse the certificate of {file}: certificate has expired"
+            f"clients will refuse the certificate of {file}: certificate has expired; renew it, it is read again"
         ]
 
 
@@ -325,7 +325,9 @@ class TestExpiry:
         keeper = AccessControl(file)
         keeper.rules()
         assert not caplog.records
-        expected = [f"clients will refuse the certificate of {file}: certificate has expired"]
+        expected = [
+            f"clients will refuse the certificate of {file}: certificate has expired; renew it, it is read again"
+        ]
         eventually(lambda: keeper.rules() and caplog.messages == expected, "it is logged")
         keeper.rules()
 

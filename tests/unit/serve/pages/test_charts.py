@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.serve.pages.charts import ChainLane, ChartSpan, bar, colour_of, lanes, legend, stacked
 from tests.support.history import NOON, SECOND
 from tests.support.html_page import HtmlPage
 
+MINUTE = 60 * SECOND
 HOUR = ChartSpan(NOON - 3600 * SECOND, NOON)
 
 
@@ -48,6 +51,28 @@ class TestLanes:
         (found,) = rectangles(lanes([ChainLane("", NOON, NOON, "critical", "/")], HOUR))
 
         assert found["width"] == "0.40%"
+
+    @pytest.mark.parametrize(
+        ("began_minutes", "until_minutes", "x", "anchor"),
+        [(10, 20, "33.33%", "start"), (40, 50, "66.67%", "end"), (20, 38, "63.33%", "start")],
+    )
+    def test_name_stands_beside_it_where_there_is_more_room(
+        self, began_minutes: int, until_minutes: int, x: str, anchor: str
+    ) -> None:
+        """Minutes of the hour; the text is read on the ground of the page."""
+        start_ns = NOON - 3600 * SECOND
+        lane = ChainLane("rank 3", start_ns + began_minutes * MINUTE, start_ns + until_minutes * MINUTE, "high", "/")
+        name = next(one for one in HtmlPage(lanes([lane], HOUR).encode()).all("text") if "dx" in one)
+
+        assert (name["x"], name["text-anchor"]) == (x, anchor)
+
+    def test_name_within_it_ends_with_it(self) -> None:
+        """Dark text of a bar would not be seen beside it."""
+        lane = ChainLane("rank 3", NOON - 3600 * SECOND, NOON - 1200 * SECOND, "high", "/")
+        page = HtmlPage(lanes([lane], HOUR).encode())
+
+        assert [(one["x"], one["width"]) for one in page.all("svg") if "x" in one] == [("0.00%", "66.67%")]
+        assert [one.get("class") for one in page.all("text")].count("over") == 1
 
 
 class TestStacked:

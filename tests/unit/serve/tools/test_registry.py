@@ -8,11 +8,13 @@ import re
 import pytest
 
 from exporter.history.scope import EVERYTHING, Scope
+from exporter.serve.mcp_server import listed_tool
 from exporter.serve.tools.failure import UnknownName
 from exporter.serve.tools.registry import TOOLS, Offer
 from tests.support.investigated import an_hour
 
-CHARACTERS_PER_TOKEN = 3.5
+CHARACTERS_PER_TOKEN = 3.9
+"""The list has 4.01 of them for each token of o200k_base, and 4.08 of cl100k_base."""
 TOKENS_MAX = 2500
 FLEET_TOKENS_MAX = 450
 """More, where a server knows other nodes."""
@@ -20,7 +22,8 @@ TEAM_A = Scope(namespaces=frozenset(("team-a",)))
 
 
 def tokens_of(offer: Offer) -> float:
-    listed = [[one.name, one.purpose, one.input_schema(), one.output_schema()] for one in offer.tools.values()]
+    """As clients of the protocol get them."""
+    listed = [listed_tool(one).model_dump(by_alias=True, exclude_none=True) for one in offer.tools.values()]
     return len(json.dumps(listed, separators=(",", ":"))) / CHARACTERS_PER_TOKEN
 
 

@@ -17,13 +17,14 @@ class TestTimeline:
             Offer().tool("timeline").answer(tmp_path / "h.sqlite", EVERYTHING, {"since": "5m", "workload": "rank=3"})
         )
 
-        assert found["path"] == "/api/v1/timeline?since=5m&workload=rank%3D3"
+        assert found["files"] == [{"name": "timeline.pftrace", "path": "/api/v1/timeline?since=5m&workload=rank%3D3"}]
         assert found["command"].startswith("gpu-stall-exporter export --since=5m --workload=rank=3 --history.path=")
 
-    def test_path_has_the_end_of_the_span(self, tmp_path: Path) -> None:
+    def test_both_have_the_end_of_the_span(self, tmp_path: Path) -> None:
         found = Offer().tool("timeline").answer(tmp_path / "h.sqlite", EVERYTHING, {"at": "90m"})
 
-        assert found["path"] == "/api/v1/timeline?since=15m&at=90m"
+        assert found["files"][0]["path"] == "/api/v1/timeline?since=15m&at=90m"
+        assert found["command"].startswith("gpu-stall-exporter export --since=15m --at=90m --history.path=")
 
     def test_hostile_workload_stays_one_word_of_the_command(self, tmp_path: Path) -> None:
         found = Offer().tool("timeline").answer(tmp_path / "h.sqlite", EVERYTHING, {"workload": "x; rm -rf /"})
