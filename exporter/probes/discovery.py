@@ -229,8 +229,7 @@ class Discovery:
                 return
             refusal = self._refusal(tgid, library, mapped)
         if refusal is None:
-            symbols = self._prober.symbols_of(library.kind)
-            real = mapped.file if mapped else None
+            symbols, real = self._prober.symbols_of(library.kind), mapped.file if mapped else None
             self._examine(tgid, self._opener.open(tgid, library, real, symbols, reader=reader), mapped, reader)
             return
         self._skip(tgid, refusal, mapped)
@@ -252,8 +251,7 @@ class Discovery:
         if self._is_frozen:
             detail = f"{path} was loaded after startup, and --probes.attach-once is set"
             return SkippedLibrary(library, SkipReason.FROZEN, detail)
-        owner = self._owner_of(tgid)
-        shares = self._files.shares
+        owner, shares = self._owner_of(tgid), self._files.shares
         if not shares.may_take(owner):
             detail = f"{path}: {owner} has {shares.taken(owner)} of {shares.capacity} files, its share"
             return SkippedLibrary(library, SkipReason.SHARE, detail)
