@@ -142,7 +142,6 @@ class Discovery:
             yield from self.met(number, mapped, reader)
 
     def count_unanswered(self, error: NoAnswer) -> None:
-        """A look was given up."""
         with self._lock:
             self._prober.count_failure("any", SkipReason.UNANSWERED.value, error.one_line())
 
@@ -228,11 +227,11 @@ class Discovery:
                 self._files.use(file, (library.mapping.inode, library.mapping.path), tgid)
                 return
             refusal = self._refusal(tgid, library, mapped)
-        if refusal is None:
-            symbols, real = self._prober.symbols_of(library.kind), mapped.file if mapped else None
-            self._examine(tgid, self._opener.open(tgid, library, real, symbols, reader=reader), mapped, reader)
+        if refusal is not None:
+            self._skip(tgid, refusal, mapped)
             return
-        self._skip(tgid, refusal, mapped)
+        symbols, real = self._prober.symbols_of(library.kind), mapped.file if mapped else None
+        self._examine(tgid, self._opener.open(tgid, library, real, symbols, reader=reader), mapped, reader)
 
     def _skip(self, tgid: int, found: SkippedLibrary, mapped: MappedFile | None) -> None:
         """Count a file that is not probed, and remember it for its owner, unless the next look may find it otherwise.
@@ -267,11 +266,11 @@ class Discovery:
             self._skip(tgid, found, mapped)
             return
         with found:
-            own = self._opener.real_file(reader, found)
+            own, owner = self._opener.real_file(reader, found), self._owner_of(tgid)
             if mapped is None and self._opener.is_of_user(tgid, found.library, None, found.file_system):
                 self._skip(tgid, libraries.served_by_user(found.library), mapped)
                 return
-            identities = {own.file if own else found.file_id, opened_as(found, mapped, own, self._owner_of(tgid))}
+            identities = {own.file if own else found.file_id, opened_as(found, mapped, own, owner)}
             seen = mapped or own
             if not self._new_files.is_known(tgid, API_OF[found.library.kind], identities, seen):
                 lease = self._new_files.lease_of(found, own)
@@ -279,7 +278,7 @@ class Discovery:
                     detail = f"{found.library.mapping.shown_path}: it is open for writing"
                     self._skip(tgid, SkippedLibrary(found.library, SkipReason.WRITTEN, detail), mapped)
                 else:
-                    new = NewFile(tgid, found, self._owner_of(tgid), identities, seen)
+                    new = NewFile(tgid, found, owner, identities, seen)
                     try:
                         self._new_files.probe(new, lease, reader)
                     except NoDescriptors as error:
