@@ -16,19 +16,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.causes import Cause
+from gpustall_standin.job import SPIN
 from gpustall_standin.scenarios import HOST_BOUND
 from tests.faults.episode import Episode, Scene
-from tests.faults.injectors.cpu import hogs
-from tests.faults.job import Place, run
+from tests.faults.injectors.cpu import HOG, named_shell
+from tests.faults.job import Job, Place, run
 from tests.faults.registry import EPISODES
 from tests.support.alertmanager_server import with_messages
 from tests.support.named_cgroup import named_cgroup
 from tests.support.paging import Paged, paging
 
 LEARN_SECONDS = 15
-FAULT_SECONDS = 30
+FAULT_SECONDS, FETCHING_SECONDS = 30, 6
+"""The fault makes steps of the second four times as long."""
 SCRAPE_SECONDS = 1
-"""A chain of a job that has ended is open for some seconds."""
+LAG_SECONDS = 8
+"""From the end of a chain to the last page about it: a scrape, a rule, and the interval of a group."""
 HOGS = 3
 OWN_CPU, OTHER_CPU = "1", "0"
 CONTAINER = "3f1b0a2c" + "5e" * 28
@@ -39,25 +42,20 @@ JOBS = {"job_2718": "slurm/uid_1001/job_2718/step_0", CONTAINER[:12]: f"docker/{
 @contextmanager
 def _crowded_cpu() -> Iterator[Scene]:
     """Programs take the CPU of this job alone."""
-    yield Scene(place=Place(cpus=OWN_CPU), injector=lambda _: hogs(HOGS, cpus=OWN_CPU))
+
+    @contextmanager
+    def crowded(_: Job) -> Iterator[None]:
+        with named_shell(HOG, SPIN, count=HOGS, cpus=OWN_CPU):
+            yield
+
+    yield Scene(place=Place(cpus=OWN_CPU), injector=crowded)
 
 
 FAULTS: tuple[Episode, ...] = (
     Episode("cpu", "", Cause.CPU_CONTENTION, flags=HOST_BOUND, scene=_crowded_cpu),
-    *(
-        EPISODES[name]
-        for name in (
-            "own-quota",
-            "loader-sleeps",
-            "lock-holder-sleeps",
-            "slow-copy",
-            "slow-peer",
-            "slow-rank",
-            "hung-rank",
-            "crash",
-            "out-of-memory",
-        )
-    ),
+    *(EPISODES[name] for name in ("own-quota", "loader-sleeps", "lock-holder-sleeps", "slow-copy", "slow-peer")),
+    replace(EPISODES["slow-rank"], fault=("--fault=straggler", "--fault-rank=1", "--fault-us=40000")),
+    *(EPISODES[name] for name in ("hung-rank", "crash", "out-of-memory")),
 )
 _BUSY = 3
 """Jobs of the first faults use a whole CPU, which no other job has. The three jobs of a round are three or more faults apart."""
@@ -65,12 +63,13 @@ _APART = (0, 3, 6)
 
 
 class Received(NamedTuple):
-    """A page, and what its command prints. fault: of the job that it names, None if that has none."""
+    """A page, and what its command prints. fault: of the job that it names. round_at, received_at: Unix times in seconds."""
 
     summary: str
     container: str
-    fault: Episode | None
-    since_unix_seconds: float
+    fault: Episode
+    round_at: float
+    received_at: float
     text: str
     explained: dict[str, Any]
 
@@ -81,16 +80,19 @@ class Received(NamedTuple):
         return dict(first)
 
     @property
-    def is_of_the_incident(self) -> bool:
-        """Its title and the first chain are of this job and of the fault that it has."""
+    def is_of_what_fires(self) -> bool:
+        """Its title and the first chain are of one incident of this job, which goes on or has ended just before."""
         chain = self.chain
         return (
-            self.fault is not None
-            and chain["cause"] in self.fault.causes
-            and chain["container"] == self.container
-            and chain["began_unix_seconds"] >= self.since_unix_seconds
-            and self.text.splitlines()[0].count(chain["cause"]) == 1
+            chain["container"] == self.container
+            and (chain["chain_id"] in self.summary or "Chain " not in self.summary)
+            and self.received_at - chain["known_until_unix_seconds"] < LAG_SECONDS
+            and (chain["cause"] in self.text.splitlines()[0] or chain["cause"] == Cause.CRASH)
         )
+
+    @property
+    def is_of_the_fault(self) -> bool:
+        return self.chain["cause"] in self.fault.causes and self.chain["began_unix_seconds"] >= self.round_at
 
 
 def rounds() -> Iterator[dict[str, Episode]]:
@@ -99,33 +101,34 @@ def rounds() -> Iterator[dict[str, Episode]]:
         yield {name: FAULTS[(number + apart) % len(FAULTS)] for name, apart in zip(JOBS, _APART, strict=True)}
 
 
-def pages(folder: Path) -> dict[tuple[str, str], list[Received]]:
-    """(container, name of the fault) -> what paged in that round for that job. Takes eight minutes."""
-    received: dict[tuple[str, str], list[Received]] = {}
+def pages(folder: Path) -> list[Received]:
+    """All pages, in order. Takes eight minutes."""
+    received: list[Received] = []
     with paging(folder, SCRAPE_SECONDS, with_messages) as node:
         for faults in rounds():
-            received |= _round(faults, node)
+            received += _round(faults, node)
     return received
 
 
-def _round(faults: dict[str, Episode], node: Paged) -> dict[tuple[str, str], list[Received]]:
-    count, since = len(_pages(node)), time.time()
-    received: dict[tuple[str, str], list[Received]] = {(name, fault.name): [] for name, fault in faults.items()}
+def _round(faults: dict[str, Episode], node: Paged) -> list[Received]:
+    count, round_at = len(_pages(node)), time.time()
+    received: list[Received] = []
     with ThreadPoolExecutor(len(faults)) as pool:
         jobs = [pool.submit(_job, name, fault) for name, fault in faults.items()]
         while not all(one.done() for one in jobs):
             time.sleep(SCRAPE_SECONDS)
             for event in _pages(node)[count:]:
                 count += 1
-                page = _received(event, faults, since, node)
-                received.setdefault((page.container, page.fault.name if page.fault else ""), []).append(page)
+                received.append(_received(event, faults, round_at, node))
         for one in jobs:
             one.result()
     return received
 
 
 def _job(name: str, fault: Episode) -> None:
-    episode = fault.lasting(LEARN_SECONDS, FAULT_SECONDS, 1)
+    # A job that fetches its batches ends with an error when it is terminated, which would be one more page: it ends by itself.
+    seconds = FETCHING_SECONDS if fault.name == "slow-peer" else FAULT_SECONDS
+    episode = fault.lasting(LEARN_SECONDS, seconds, 1)
     cpus = OWN_CPU if fault in FAULTS[:_BUSY] else OTHER_CPU
     with ExitStack() as stack:
         scene = stack.enter_context(episode.scene())
@@ -147,9 +150,9 @@ def _pages(node: Paged) -> list[dict[str, Any]]:
     return [one for one in events if one["event_action"] == "trigger"]
 
 
-def _received(event: dict[str, Any], faults: dict[str, Episode], since: float, node: Paged) -> Received:
+def _received(event: dict[str, Any], faults: dict[str, Episode], round_at: float, node: Paged) -> Received:
     summary = event["payload"]["summary"]
     container = next((name for name in faults if name and f"container {name} " in summary), "")
     command = event["payload"]["custom_details"]["explain"]
     text, document = node.pasted(command), json.loads(node.pasted(command, "--format=json"))
-    return Received(summary, container, faults.get(container), since, text, document)
+    return Received(summary, container, faults[container], round_at, time.time(), text, document)
