@@ -41,7 +41,9 @@ SECONDS = ((13,), (6, 13), (6, 13))
 TICK = 0.04
 """By how much a mean of ten seconds changes in a tick and a half, where two thirds of the time are lost in it."""
 
-HIDDEN_WORK = "what the worker computes for a batch was hidden before, and its time now counts as dataloader instead of as what delays the worker"
+HIDDEN_WORK = (
+    "what a worker computes for a batch was hidden before, and counts as dataloader while the worker is delayed"
+)
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 
