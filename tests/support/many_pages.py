@@ -23,8 +23,10 @@ from tests.faults.injectors.cpu import HOG, named_shell
 from tests.faults.job import Job, Place, run
 from tests.faults.registry import EPISODES
 from tests.support.alertmanager_server import with_messages
+from tests.support.held_calls import held_calls
 from tests.support.named_cgroup import named_cgroup
 from tests.support.paging import Paged, paging
+from tests.support.traced import eventually
 
 LEARN_SECONDS = 15
 FAULT_SECONDS, FETCHING_SECONDS = 30, 6
@@ -104,7 +106,9 @@ def rounds() -> Iterator[dict[str, Episode]]:
 def pages(folder: Path) -> list[Received]:
     """All pages, in order. Takes eight minutes."""
     received: list[Received] = []
-    with paging(folder, SCRAPE_SECONDS, with_messages) as node:
+    # An idle process has the libraries, so that they are probed before the first job joins its ranks.
+    with paging(folder, SCRAPE_SECONDS, with_messages) as node, held_calls():
+        eventually(lambda: "libnccl.so.2: " in node.exporter.logs, "the libraries are probed")
         for faults in rounds():
             received += _round(faults, node)
     return received
