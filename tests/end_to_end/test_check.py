@@ -65,13 +65,13 @@ class TestHere:
         assert done.stdout.splitlines()[-1] == "`run` can start"
 
     def test_json_has_every_check(self) -> None:
-        """Besides, a row for each library; one row if there is none."""
+        """Besides, a row for each library, one row if there is none, and one about lockdown where securityfs is mounted."""
         done = check("--format=json")
         rows = checks(done)
 
         assert done.returncode == 0
         assert json.loads(done.stdout)["ok"] is True
-        assert [name for name in rows if not name.endswith(("library", "libraries"))] == [
+        assert [name for name in rows if not name.endswith(("library", "libraries", "lockdown"))] == [
             "kernel",
             "BTF",
             "capabilities",

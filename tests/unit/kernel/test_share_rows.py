@@ -7,7 +7,7 @@ from exporter.kernel.abi import ShareRequest, ShareTable
 from exporter.kernel.share_rows import TABLES, OwnerRow, ProcessShare, Shares, write_capacities
 from tests.support.tables import FakeMap
 
-NONE = (0,) * 23
+NONE = (0,) * abi.SHARE_TABLES
 
 
 def _with(**rows: int) -> tuple[int, ...]:
@@ -17,11 +17,11 @@ def _with(**rows: int) -> tuple[int, ...]:
 class TestShares:
     def test_share_of_a_process_has_its_owner_and_what_it_holds(self) -> None:
         """A process that has ended has none."""
-        table = FakeMap()
-        table.put(abi.NUMBER.pack(3), abi.PROCESS_SHARE.pack(256, 1000, 77, 1 << 63 | 1000, *_with(errors=5)[:20]))
+        table, held = FakeMap(), _with(errors=5)[: abi.SHARE_OF_GROUPS]
+        table.put(abi.NUMBER.pack(3), abi.PROCESS_SHARE.pack(256, 1000, 77, 1 << 63 | 1000, *held, 0))
         shares = Shares({"process_shares": table})
 
-        assert shares.of_process(3) == ProcessShare(256, 1000, 77, 1 << 63 | 1000, _with(errors=5)[:20])
+        assert shares.of_process(3) == ProcessShare(256, 1000, 77, 1 << 63 | 1000, held)
         assert shares.of_process(4) is None
 
     def test_owner_that_holds_nothing_has_zeros(self) -> None:

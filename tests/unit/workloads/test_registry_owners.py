@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter.host.processes import Processes
-from exporter.kernel.abi import NUMBER, PROCESS_SHARE
+from exporter.kernel.abi import NUMBER, PROCESS_SHARE, SHARE_OF_GROUPS
 from exporter.kernel.share_rows import Shares
 from exporter.model import Identity
 from exporter.workloads.registry import Rename, WorkloadRegistry
@@ -23,7 +23,7 @@ class TestOwners:
         table = FakeMap()
         for number, uid in enumerate((65534, 65534, 65534, 0)):
             process(proc, 100 + number, environ=b"RANK=%d\0" % (number % 3), cgroup=b"0::/\n")
-            table.put(NUMBER.pack(number), PROCESS_SHARE.pack(0, uid, 1, 0, *(0,) * 20))
+            table.put(NUMBER.pack(number), PROCESS_SHARE.pack(0, uid, 1, 0, *(0,) * SHARE_OF_GROUPS, 0))
         registry = WorkloadRegistry(
             Processes(proc), DirectReads(Processes(proc)), "gpu7", most, shares=Shares({"process_shares": table})
         )
