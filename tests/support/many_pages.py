@@ -130,7 +130,7 @@ def _round(faults: dict[str, Episode], node: Paged) -> list[Received]:
 
 
 def _job(name: str, fault: Episode) -> None:
-    # A job that fetches its batches ends with an error when it is terminated, which would be one more page: it makes all its steps.
+    # A job that fetches its batches ends with an error if it is terminated, which would be one more page: it makes all its steps.
     seconds = FETCHING_SECONDS if fault.name == "slow-peer" else FAULT_SECONDS
     episode = fault.lasting(LEARN_SECONDS, seconds, 1)
     cpus = OWN_CPU if fault in FAULTS[:_BUSY] else OTHER_CPU
