@@ -9,7 +9,7 @@
 
 #include "../abi/feeding.h"
 
-#define PLACES_TRIED 128 /* with half of them taken, one of them is free but for one time in 10^38 */
+#define PLACES_TRIED 16 /* with half of them taken, one of so many is free but for one time in 65,536 */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -33,20 +33,29 @@ static __always_inline bool place_is_held(u32 process)
 	return row && process && row->process == process;
 }
 
-/* The next number; it holds its place unless all that were tried are taken. */
+/* The number so far ahead of the last one, if its place is free, which it then holds; else 0. */
+static __noinline u32 place_try(u64 *last, u32 ahead)
+{
+	u32 number = __sync_fetch_and_add(last, ahead) + ahead;
+	struct feeding_row *row = place_row(number);
+
+	return row && number && !__sync_val_compare_and_swap(&row->process, 0, number) ? number : 0;
+}
+
+/*
+ * A new number. It holds its place unless all that were tried are taken: the next one, then any ones, because processes that have started
+ * together hold places in a row.
+ */
 static __always_inline u32 place_new_number(u64 *last)
 {
-	u32 number = 0;
+	u32 number = place_try(last, 1);
 
-	_Pragma("clang loop unroll(disable)") for (int i = 0; i < PLACES_TRIED; i++)
+	_Pragma("clang loop unroll(full)") for (int i = 1; i < PLACES_TRIED; i++)
 	{
-		number = __sync_fetch_and_add(last, 1) + 1;
-		struct feeding_row *row = place_row(number);
-
-		if (row && number && !__sync_val_compare_and_swap(&row->process, 0, number))
-			break;
+		if (!number)
+			number = place_try(last, 1 + (bpf_get_prandom_u32() & (FEEDING_PLACES - 1)));
 	}
-	return number;
+	return number ? number : __sync_fetch_and_add(last, 1) + 1;
 }
 
 /* A process that has not done anything yet gives its place back. */
