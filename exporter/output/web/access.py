@@ -133,7 +133,7 @@ class AccessControl:
         self._certificate_due_at = time.monotonic() + min(left_seconds + 1, CERTIFICATE_CHECK_SECONDS)
         if problem and problem != self._certificate_problem:
             log.warning(
-                "clients will refuse the certificate of %s: %s; renew it, it is read again",
+                "clients will refuse the certificate of %s: %s; renew the file: it is reloaded",
                 self._path,
                 problem,
             )

@@ -34,10 +34,13 @@ class Stage(enum.Enum):
 
 @dataclass(eq=False, slots=True)
 class ClientConnection:
-    """peer: who is at the other end, as client_of() names it. since: CLOCK_MONOTONIC seconds of the beginning of the stage."""
+    """peer: who is at the other end, as client_of() names it; "" until that is needed.
+
+    since: CLOCK_MONOTONIC seconds of the beginning of the stage.
+    """
 
     client: socket.socket
-    peer: str
+    peer: str = ""
     task: asyncio.Task[None] | None = None
     stage: Stage = Stage.IDLE
     since: float = field(default_factory=time.monotonic)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from exporter.errors import ExporterError
 from exporter.output.web.access import AccessRules
-from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage
+from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage, UserOf, client_of
 from exporter.output.web.http_exchange import CLOSE
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.messages import Headers, Request, Response, plain
@@ -32,8 +32,15 @@ class Responder:
     """Used by the event loop's thread. is_health_open: /healthz and /readyz need no password."""
 
     def __init__(
-        self, pages: Pages, limits: ServerLimits, connections: ConnectionTable, *, is_health_open: bool
+        self,
+        pages: Pages,
+        limits: ServerLimits,
+        connections: ConnectionTable,
+        *,
+        is_health_open: bool,
+        user_of: UserOf,
     ) -> None:
+        self._user_of = user_of
         self._pages = pages
         self._limits = limits
         self._connections = connections
@@ -78,6 +85,7 @@ class Responder:
         authorization = request.headers.get("authorization", "")
         is_known = rules.users.cached_result(authorization)
         if is_known is None:
+            connection.peer = connection.peer or client_of(connection.client, self._user_of)
             checking = self._connections.peers(Stage.CHECKING)
             peers = {*checking, connection.peer}
             if len(peers) > _MAX_CHECKING_PEERS or checking.count(connection.peer) >= _MAX_CHECKS_PER_PEER:

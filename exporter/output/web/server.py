@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from exporter.output.web.access import AccessControl, AccessRules
-from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage, UserOf, client_of, no_user
+from exporter.output.web.connections import ClientConnection, ConnectionTable, Stage, UserOf, no_user
 from exporter.output.web.http_exchange import CLOSE, HEAD_BYTES, HttpExchange
 from exporter.output.web.limits import ServerLimits
 from exporter.output.web.listeners import url_of
@@ -51,11 +51,10 @@ class Server:
         user_of: UserOf = no_user,
     ) -> None:
         self.listeners = tuple(listeners)
-        self._user_of = user_of
         self._access = access
         self._limits = limits
         self._connections = ConnectionTable(limits.max_connections)
-        self._responder = Responder(pages, limits, self._connections, is_health_open=is_health_open)
+        self._responder = Responder(pages, limits, self._connections, is_health_open=is_health_open, user_of=user_of)
         self._thread = threading.Thread(target=self._run, name="web", daemon=True)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -119,7 +118,7 @@ class Server:
             if not self._connections.has_room():
                 client.close()
                 continue
-            connection = ClientConnection(client, client_of(client, self._user_of))
+            connection = ClientConnection(client)
             self._connections.add(connection)
             connection.task = self._loop.create_task(self._handle(connection))
             connection.task.add_done_callback(partial(self._end, connection))

@@ -268,7 +268,7 @@ class TestTls:
             assert get(address, context=careless).status == 200
 
         assert [record.getMessage() for record in caplog.records] == [
-            f"clients will refuse the certificate of {file}: certificate has expired; renew it, it is read again"
+            f"clients will refuse the certificate of {file}: certificate has expired; renew the file: it is reloaded"
         ]
 
 
@@ -326,7 +326,7 @@ class TestExpiry:
         keeper.rules()
         assert not caplog.records
         expected = [
-            f"clients will refuse the certificate of {file}: certificate has expired; renew it, it is read again"
+            f"clients will refuse the certificate of {file}: certificate has expired; renew the file: it is reloaded"
         ]
         eventually(lambda: keeper.rules() and caplog.messages == expected, "it is logged")
         keeper.rules()
