@@ -225,6 +225,22 @@ static bool connect_ends(int *ends)
 	return has_sockets() ? socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 : pipe(ends) == 0;
 }
 
+/* Returns once a process sleeps. One that was woken runs from then on. */
+static void await_sleep(pid_t tgid)
+{
+	char path[32], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tgid);
+	while (state != 'S') {
+		FILE *file = fopen(path, "r");
+
+		must(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+		fclose(file);
+		if (state != 'S')
+			nap(1000);
+	}
+}
+
 /* The next write of a page has to wait until the partner reads. */
 static void fill(void)
 {
@@ -254,8 +270,9 @@ int main(int argc, char **argv)
 		locked = open(argv[4], O_RDWR);
 	nap(10000);
 	if (is_way(argv, "stopped")) {
+		await_sleep(partner); /* in its read */
 		must(write(to_partner[1], page, 1) == 1); /* wakes it */
-		nap(10000);
+		await_sleep(partner); /* in its next read */
 		kill(partner, SIGSTOP);
 		must(waitpid(partner, NULL, WUNTRACED) == partner);
 	}
