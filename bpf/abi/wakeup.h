@@ -14,6 +14,7 @@ enum waker {
 	WAKER_LOADER = 5,  /* a thread of the same process that works ahead of the step threads */
 };
 
+/* A row with VICTIM_WORKER is of no sleeper: it has all work of workers (WAKER_PROCESS, WAKER_LOADER), one window for each piece. */
 struct wakeup_key {
 	__u32 process;
 	__u16 victim; /* enum victim of the sleeper */

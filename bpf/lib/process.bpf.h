@@ -122,7 +122,7 @@ static __noinline __attribute__((unused)) u32 process_number(struct task_struct 
 		drop(DROP_PROCESSES_FULL);
 		return 0;
 	}
-	if (share_take(own.number, SHARE_FEEDING) != SHARE_GRANTED)
+	if (place_is_held(own.number) && share_take(own.number, SHARE_FEEDING) != SHARE_GRANTED)
 		place_give_back(own.number);
 	event_send(EVENT_PROCESS_TRACKED, own.number);
 	return own.number;

@@ -9,7 +9,7 @@
  * what the third thread did: since the window opened or, if it fell asleep later, since then.
  *
  * A worker is late because of what hindered it since its work began, also before the window opened. Its work begins when it has delivered
- * the last piece, or when it is given a new one.
+ * the last piece, or when it is given a new one. What workers did for all of their work is a row of its own, with VICTIM_WORKER.
  * Maps written: wakeups, read by exporter/kernel/thread_rows.py; groups, only read here.
  */
 #ifndef GPUSTALL_WAKEUP_BPF_H
@@ -221,10 +221,44 @@ __noinline int wakeup_add_hindrances(struct thread *worker, struct states *split
 	return 0;
 }
 
-static __always_inline void wakeup_begin_work(struct thread *thread, u64 now_ns)
+/*
+ * The present work of a worker ends, and its next begins: when it has delivered something, or is given something. Its time since the
+ * work began goes to the row of workers, without the sleep that ends now: in that it had nothing to do.
+ */
+__noinline int wakeup_end_work(struct thread *worker, struct states *work, u64 now_ns)
 {
-	if (is_worker(thread))
-		account_read(&thread->account, now_ns, (struct states *)thread->account.begun_total_ns);
+	if (!worker || !work)
+		return 0;
+	struct account *account = &worker->account;
+	struct wakeup_key key = {
+		.process = worker->group,
+		.victim = VICTIM_WORKER,
+		.waker = worker->is_inside ? WAKER_LOADER : WAKER_PROCESS,
+	};
+	u64 asleep_ns = is_running(account) ? 0 : elapsed_ns(account->since_ns, now_ns), sum_ns = 0;
+	u32 own = state_index(account->state);
+
+	account_read(account, now_ns, work);
+	EACH_STATE(i)
+	{
+		u64 total_ns = work->ns[i], ns = elapsed_ns(account->begun_total_ns[i], total_ns);
+
+		if (i == own)
+			ns = elapsed_ns(asleep_ns, ns);
+		account->begun_total_ns[i] = total_ns;
+		work->ns[i] = ns;
+		sum_ns += ns;
+	}
+	if (!sum_ns)
+		return 0;
+	struct wakeup_row *row = own_row(&wakeups, &key, &empty_wakeup, key.process, SHARE_WAKEUPS, DROP_WAKEUPS_FULL);
+
+	if (!row)
+		return 0;
+	__sync_fetch_and_add(&row->windows, 1);
+	__sync_fetch_and_add(&row->resolved_ns, sum_ns);
+	add_states(row->states_ns, work);
+	return 0;
 }
 
 /* `sleeper` has slept since window `l` opened, or since before: replaces its sleep by what its waker did. */
@@ -363,8 +397,10 @@ __noinline int wakeup_resolve(struct thread *sleeper, struct thread *waker, u64 
 		sleeper->account.is_resolved = true;
 	}
 	wakeup_note_order(sleeper, waker, now_ns);
-	wakeup_begin_work(waker, now_ns);
-	wakeup_begin_work(sleeper, now_ns);
+	if (is_worker(waker))
+		wakeup_end_work(waker, split, now_ns);
+	if (is_worker(sleeper))
+		wakeup_end_work(sleeper, split, now_ns);
 	return 0;
 }
 

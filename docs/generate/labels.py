@@ -41,7 +41,9 @@ LABEL_MEANINGS = {
     " `claimed_labels`, labels already in use by a workload of another owner;"
     " `brief_workloads`, those beyond 32 of an owner that ran less"
     " than a minute; `series`, error codes beyond 32 of a workload; `infos`,"
-    " processes beyond 512 of an owner in `gpustall_workload_info`.",
+    " processes beyond 512 of an owner in `gpustall_workload_info`; `reads`, processes that ended before there was time to read"
+    " their rank and container; `chains`, those beyond 64 of an owner at once, and one in six seconds after that: they are not in"
+    " the log or the history.",
     "owner": "A container, by its label, or `uid N` outside of containers; at most 32, then `other`. `unnamed` for processes that"
     " were refused something before their owner was known.",
     "family": "`ipv4` or `ipv6`: what is on the wire, also for an IPv6 socket that uses IPv4.",

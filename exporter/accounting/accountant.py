@@ -24,6 +24,7 @@ from exporter.accounting.self_check import SelfCheck
 from exporter.accounting.sharing import Growth
 from exporter.accounting.short_lived import ShortLived
 from exporter.accounting.thread_time import ThreadTime, Times
+from exporter.accounting.workers import WorkDone
 from exporter.causes import Cause
 from exporter.kernel.abi import OPERATION_NONE, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.awaited_rows import AwaitedKey
@@ -72,6 +73,7 @@ class _Changes(NamedTuple):
     feeding: FeedingRow | None
     stall: OpenStall | None
     wakeup_paths: WakeupPaths
+    work: Mapping[Waker, WakeupRow]
     charges: dict[BlameKey, int]
     disks: Mapping[str, int]
     awaited: Sleeps
@@ -105,6 +107,7 @@ class _Process:
             now_ns,
             disks=changes.disks,
             awaited=changes.awaited,
+            work=WorkDone(changes.work, _progress(changes.feeding)),
             is_blame_read=is_blame_read,
         )
 
@@ -125,6 +128,7 @@ class Accountant:
         self._exposures: Mapping[ExposureKey, Exposure] = {}
         self._wakeup_rows: Mapping[WakeupKey, WakeupRow] = {}
         self._wakeup_paths: dict[int, WakeupPaths] = {}
+        self._work: dict[int, dict[Waker, WakeupRow]] = {}
         self._feeding: Mapping[int, FeedingRow] = {}
         self._blame: Mapping[BlameKey, int] = {}
         self._charged_since = ChargedSince()
@@ -152,7 +156,8 @@ class Accountant:
                 if exposure is not self._exposures.get(key):
                     exposures.setdefault(key.process, []).append((key, exposure))
             self._exposures = waits.exposures
-        before, self._wakeup_paths = self._wakeup_paths, self._wakeup_paths_of(waits.wakeups)
+        before = self._wakeup_paths
+        self._see_wakeups(waits.wakeups)
         wakeup_paths = self._wakeup_paths
         is_blame_read = isinstance(waits, Accounts) or waits.blame is not self._blame
         self._blame = waits.blame
@@ -185,6 +190,7 @@ class Accountant:
                 waits.feeding.get(number),
                 stalls.get(number),
                 wakeup_paths.get(number, {}),
+                self._work.get(number, {}),
                 charges.get(number, {}),
                 disks.get(number, {}),
                 awaited.get(number, {}),
@@ -200,17 +206,17 @@ class Accountant:
                 if process.owner == owner:
                     process.loss.end_name(culprit)
 
-    def _wakeup_paths_of(self, rows: Mapping[WakeupKey, WakeupRow]) -> dict[int, WakeupPaths]:
-        """By process; the same object as last time when nothing has changed."""
+    def _see_wakeups(self, rows: Mapping[WakeupKey, WakeupRow]) -> None:
+        """By process; the same objects as last time when nothing has changed."""
         if rows is self._wakeup_rows:
-            return self._wakeup_paths
-        self._wakeup_rows = rows
-        wakeup_paths: dict[int, WakeupPaths] = {}
+            return
+        self._wakeup_rows, self._wakeup_paths, self._work = rows, {}, {}
         for key, row in rows.items():
+            if key.victim is Victim.WORKER:
+                self._work.setdefault(key.process, {})[key.waker] = row
             # A step thread was feeding the GPU: a sleep that it ended delayed nothing, and explains no stall.
-            if key.victim is Victim.STEP and key.waker is not Waker.STEP:
-                wakeup_paths.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
-        return wakeup_paths
+            elif key.victim is Victim.STEP and key.waker is not Waker.STEP:
+                self._wakeup_paths.setdefault(key.process, {}).setdefault(key.state, {})[key.waker] = row
 
     def update_threads(self, times: Mapping[int, Times], threads: Sequence[ThreadRow]) -> None:
         """Account all thread time. Only a snapshot needs it."""
@@ -281,6 +287,11 @@ class Accountant:
     def errors(self) -> dict[str, float]:
         """Figure -> how far the accounting is off."""
         return self._self_check.errors()
+
+
+def _progress(feeding: FeedingRow | None) -> int:
+    """In kernels; in waits for the GPU where they are launched in graphs only."""
+    return (feeding.kernels or feeding.waits) if feeding else 0
 
 
 def _moved(rows: Mapping[int, FeedingRow], before: Mapping[int, FeedingRow]) -> Iterator[int]:

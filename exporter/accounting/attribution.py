@@ -20,6 +20,7 @@ from exporter.accounting.culprits import (
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import MEMORY_NS, Weights, shared
 from exporter.accounting.wakers import Wakers
+from exporter.accounting.workers import NO_WORK, WorkDone, Workers
 from exporter.causes import Cause
 from exporter.kernel.abi import Awaited, ThreadState, Victim, Waker
 from exporter.kernel.thread_rows import BlameKey, WakeupRow
@@ -132,6 +133,7 @@ class LostTime:
         self._holders = _Blame()  # waits of those who hold locks
         self._awaited = AwaitedShares()
         self._wakers: dict[ThreadState, Wakers] = {}  # by OF_WAKERS state, once another thread has ended such a sleep
+        self._workers = Workers()
         self._disk_users: Weights[str] = Weights()
 
     def update(
@@ -144,12 +146,13 @@ class LostTime:
         *,
         disks: Mapping[str, int] = _NOTHING,
         awaited: Sleeps = _NO_SLEEPS,
+        work: WorkDone = NO_WORK,
         is_blame_read: bool = True,
     ) -> None:
         """Attribute what was lost since the last update.
 
         charges: nanoseconds added per blame key; empty unless is_blame_read. disks: nanoseconds that the process waited for
-        disks, by the program that used them, "" for the process itself. awaited: its sleeps by who ended them.
+        disks, by the program that used them, "" for the process itself. awaited: its sleeps by who ended them. work: so far.
         """
         names = {key: self._name_of(key) for key in charges}
         labels = self._labels_of(names, charges, disks, awaited, now_ns)
@@ -157,6 +160,7 @@ class LostTime:
         self._see_awaited(awaited, labels, now_ns)
         self._see_charges({key: labels[name] for key, name in names.items()}, charges, now_ns, is_read=is_blame_read)
         self._see_wakers(wakeup_paths, stalled_ns, now_ns)
+        self._workers.update(work, sum(stalled_ns.get(state, 0) for state in OF_WAKERS), now_ns)
         runnable_ns, wakers_runnable_ns, holders_runnable_ns = exposed.runnable_ns, 0, 0
         self._book(Cause.CPU_QUOTA, exposed.throttled_ns)
         self._book(Cause.PAUSED, exposed.stopped_ns)
@@ -278,7 +282,9 @@ class LostTime:
         """Attribute a stall by what wakers did; returns the parts in which a waker, or a lock's holder, waited for a CPU."""
         runnable_ns = of_holders_ns = 0
         parts = self._wakers[state].share(lost_ns) if state in self._wakers else {None: lost_ns}
-        for did, part_ns in parts.items():
+        of_workers = self._workers.share({did: ns for did, ns in parts.items() if did and did[0] in WORKERS})
+        of_others = {did: ns for did, ns in parts.items() if not did or did[0] not in WORKERS}
+        for did, part_ns in (*of_others.items(), *of_workers.items()):
             waker, waker_state = did or (Waker.OTHER, ThreadState.OTHER)
             if waker_state is ThreadState.RUNNABLE and state is ThreadState.LOCK and waker not in WORKERS:
                 of_holders_ns += part_ns

@@ -127,7 +127,7 @@ REFUSED = _own(
     Kind.COUNTER,
     ("resource", "owner"),
     "Requests rejected by per-owner limits, by resource and by owner (a container or a user): rows of a kernel table,"
-    " workloads, labels that another owner has, series of error codes, infos.",
+    " workloads, labels that another owner has, series of error codes, infos, reads of new processes, reports of chains.",
 )
 HEALED_SWITCHES = _own(
     "healed_switches",

@@ -7,21 +7,26 @@ Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
 
 from __future__ import annotations
 
+import logging
 import os
 import posixpath
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
+
+from exporter.host.cgroup_handles import path_by_id
+
+log = logging.getLogger(__name__)
 
 PROC: Final = Path("/proc")
 ROOT_ID: Final = 1
 """Id of the root cgroup. What a container has mounted as its root is another cgroup."""
 FILE_BYTES_MAX: Final = 64 * 1024
-GROUPS_MAX: Final = 20_000
-WALK_SECONDS: Final = 1.0
-"""Least time between two walks through a hierarchy: an id that is not found may belong to a removed cgroup."""
+PATHS_KEPT: Final = 4_096
+LEVELS_MAX: Final = 16
+"""So many cgroups around one are looked at, from the root on. A user or container may nest thousands within its own."""
 
 _NAME_IN_VERSION_2: Final = {"blkio": "io"}
 """Controllers that version 2 has under another name."""
@@ -37,21 +42,39 @@ class Hierarchy:
     root: Path
     version: int
     controller: str
-    clock: Callable[[], float] = time.monotonic
     own_id: int | None = None
+    find: Callable[[str, int], str | None] = path_by_id
     _paths: dict[int, str] = field(default_factory=dict)
-    _walked_at: float = float("-inf")
 
     def path_of(self, cgroup_id: int) -> str | None:
-        """The path of the cgroup with this kernfs id, such as `/` or `/system.slice/a.service`; None when there is none."""
-        if cgroup_id not in self._paths and self.clock() - self._walked_at >= WALK_SECONDS:
-            self._walk()
-        return self._paths.get(cgroup_id)
+        """The path of the cgroup with this kernfs id, such as `/` or `/system.slice/a.service`; None if it is not known.
+
+        Also that of a removed cgroup, if it was known before.
+        """
+        if cgroup_id not in self._paths:
+            try:
+                path = self.find(str(self.root), cgroup_id)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                _warn(error.errno or 0)
+                return None
+            if path is None:
+                return None
+            if len(self._paths) >= PATHS_KEPT:
+                del self._paths[next(iter(self._paths))]
+            self._paths[cgroup_id] = path
+        return self._paths[cgroup_id]
 
     def is_gone(self, cgroup_id: int) -> bool:
-        """Whether there is no cgroup with this id, as of the last walk through the hierarchy."""
-        path = self.path_of(cgroup_id)
-        return path is None or _id_of(f"{self.root}{path}") != cgroup_id
+        """Whether it is known that there is no cgroup with this id."""
+        try:
+            self.find(str(self.root), cgroup_id)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def read(self, path: str, name: str) -> str | None:
         """The contents of a file of a cgroup; None when it does not exist or cannot be read."""
@@ -86,17 +109,6 @@ class Hierarchy:
             return None if path.startswith("/..") else path
         own = self.path_of(self.own_id)
         return None if own is None else posixpath.normpath(f"{own}/{path.lstrip('/')}")
-
-    def _walk(self) -> None:
-        self._walked_at = self.clock()
-        found: dict[int, str] = {}
-        for path in _folders(str(self.root)):
-            cgroup_id = _id_of(path)
-            if cgroup_id is not None:
-                found[cgroup_id] = path[len(str(self.root)) :] or "/"
-            if len(found) >= GROUPS_MAX:
-                break
-        self._paths = found
 
 
 def hierarchy_of(controller: str, proc: Path = PROC, root_id: int = ROOT_ID) -> Hierarchy | None:
@@ -156,21 +168,20 @@ def keyed_numbers(text: str) -> dict[str, int]:
 
 
 def with_ancestors(path: str) -> list[str]:
-    """`/a/b` -> `/a/b`, `/a`: without the root, which has neither quota nor limit."""
-    parts = path.strip("/").split("/")
-    return ["/" + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    """`/a/b` -> `/a/b`, `/a`: without the root, which has neither quota nor limit, and of the others the outermost LEVELS_MAX."""
+    parts = path.strip("/").split("/", LEVELS_MAX)
+    above = ["/" + "/".join(parts[:count]) for count in range(min(len(parts), LEVELS_MAX), 0, -1)]
+    return above if len(parts) <= LEVELS_MAX else [path, *above]
 
 
-def _folders(root: str) -> Iterator[str]:
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        try:
-            with os.scandir(folder) as entries:
-                waiting.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            continue
+@cache
+def _warn(errno: int) -> None:
+    """Once for each kind of error."""
+    log.warning(
+        "cgroups have no names, so what they use counts for the node: open_by_handle_at: %s; it needs CAP_DAC_READ_SEARCH,"
+        " and a seccomp profile that allows it",
+        os.strerror(errno),
+    )
 
 
 def _id_of(path: str) -> int | None:

@@ -26,6 +26,7 @@ VARIABLES_MAX: Final = 1024
 """How many are read of a copy; a whole environment has as many as fit into ENVIRON_BYTES_MAX."""
 _MAPS_BYTES_MAX: Final = 1024 * 1024  # some 10,000 mappings, in 10 ms: a tick waits for it
 _VARIABLE_BYTES_MAX: Final = 64 + 4 * VALUE_CHARACTERS_MAX
+_EXAMINED_BYTES: Final = 4096
 _POINTER: Final = struct.Struct("<Q")
 _POINTERS_AT_ONCE: Final = 512
 _SYMBOLS: Final = (b"environ", b"__environ", b"_environ")
@@ -57,10 +58,14 @@ def environment(
 
 
 def is_whole(area: bytes) -> bool:
-    """Whether nothing but variables is in it, so that no title was written over them."""
+    """Whether nothing but variables is at its beginning and its end: a title is written over it from the beginning, and often
+    the rest is filled. Between them may be hundreds of thousands of variables.
+    """
     if len(area) > ENVIRON_BYTES_MAX:
         return True
-    return area.endswith(b"\0") and all(b"=" in variable for variable in area[:-1].split(b"\0"))
+    head, tail = area[:_EXAMINED_BYTES].split(b"\0"), area[-_EXAMINED_BYTES:].split(b"\0")
+    whole = (*head[:-1], *tail[1:-1])  # variables that are not cut
+    return area.endswith(b"\0") and all(b"=" in variable for variable in whole)
 
 
 def _copied(processes: Processes, tgid: int, names: frozenset[str]) -> Iterator[bytes]:

@@ -52,8 +52,9 @@ NEEDS = (
     ),
     Need(
         Capability.DAC_READ_SEARCH,
-        "/proc/PID/environ of other users, which has the rank; libraries in directories of other users",
-        "jobs of other users have no rank until NCCL is initialized, and such libraries are not probed",
+        "/proc/PID/environ of other users, which has the rank; libraries in directories of other users; cgroups by their ids",
+        "jobs of other users have no rank until NCCL is initialized, such libraries are not probed, and what cgroups use counts"
+        " for the node",
         is_needed_after_attaching=True,
     ),
     Need(

@@ -40,6 +40,7 @@ class Cpu:
         self._read_times = read_times
         self._totals = HostTotals(ttl_ns)
         self._highest: dict[Series, int] = {}
+        self._throttling_of: dict[str, _Throttling | None] = {}  # as read in this collection
 
     @property
     def resets(self) -> int:
@@ -47,6 +48,7 @@ class Cpu:
 
     def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         self._totals.begin(now_ns)
+        self._throttling_of.clear()
         for identity, paths in self._cgroups.paths(traced).items():
             for path in {ancestor for own in paths for ancestor in with_ancestors(own)}:
                 self._add_cgroup(identity, path)
@@ -54,7 +56,9 @@ class Cpu:
         return self._totals.totals()
 
     def _add_cgroup(self, identity: Identity, path: str) -> None:
-        throttling = self._throttling(path) if self._has_quota(path) else None
+        if path not in self._throttling_of:
+            self._throttling_of[path] = self._throttling(path) if self._has_quota(path) else None
+        throttling = self._throttling_of[path]
         if throttling is None:
             return
         source = (path, identity)  # a cgroup above several containers is one source for each of them

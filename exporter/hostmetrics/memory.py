@@ -63,6 +63,7 @@ class Memory:
         self._cgroups = cgroups
         self._swap = swap
         self._totals = HostTotals(ttl_ns, MAX_IDENTITIES)
+        self._limit_of: dict[str, int | None] = {}  # as read in this collection
         # Cgroup id of each row at the last collection -> number of the row, never used again.
         self._rows: dict[int, int] = {}
         self._rows_seen = 0
@@ -75,6 +76,7 @@ class Memory:
 
     def collect(self, now_ns: int, traced: Sequence[TracedProcess]) -> TotalsByIdentity:
         self._totals.begin(now_ns)
+        self._limit_of.clear()
         for identity, paths in self._cgroups.paths(traced).items():
             self._add_container(identity, paths)
         self._add_rows()
@@ -103,7 +105,11 @@ class Memory:
 
     def _limits(self, path: str, limit_file: str) -> list[int]:
         """Limits of a cgroup and its ancestors; the smallest one applies."""
-        limits = (self._cgroups.number(one, limit_file) for one in with_ancestors(path))
+        groups = with_ancestors(path)
+        for one in groups:
+            if one not in self._limit_of:
+                self._limit_of[one] = self._cgroups.number(one, limit_file)
+        limits = (self._limit_of[one] for one in groups)
         return [limit for limit in limits if limit is not None and limit < NO_LIMIT_BYTES]
 
     def _add_rows(self) -> None:
@@ -150,4 +156,9 @@ class Memory:
 
 def _outermost(paths: Collection[str]) -> list[str]:
     """The paths that are below none of the others."""
-    return [path for path in paths if not any(above in paths for above in with_ancestors(path) if above != path)]
+    kept: list[str] = []
+    # So that a cgroup comes right before those below it.
+    for path in sorted(paths, key=lambda one: one.replace("/", "\0")):
+        if not kept or not path.startswith(kept[-1].rstrip("/") + "/"):
+            kept.append(path)
+    return kept

@@ -6,14 +6,18 @@ is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from exporter.errors import NotPossibleHere, ProcessGone
 from exporter.host.cgroups import Hierarchy
 from exporter.host.processes import Processes
-from exporter.model import Identity
+from exporter.model import Identity, fairly
 from exporter.series.host_totals import TracedProcess
+
+PATHS_MAX: Final = 1_024
+"""A user may put each of thousands of processes into a cgroup of its own. A file of a cgroup takes some 16 us to read."""
 
 
 class WorkloadCgroups:
@@ -29,12 +33,15 @@ class WorkloadCgroups:
         return self._hierarchy.version if self._hierarchy else 0
 
     def paths(self, traced: Sequence[TracedProcess]) -> dict[Identity, set[str]]:
-        """Identity without a rank -> cgroups that its traced processes are in."""
-        found: dict[Identity, set[str]] = {}
+        """Identity without a rank -> cgroups that its traced processes are in; PATHS_MAX in all."""
+        pairs: dict[tuple[Identity, str], None] = {}
         for one in traced:
             path = self._path_of(one.tgid)
             if path is not None:
-                found.setdefault(replace(one.identity, rank=""), set()).add(path)
+                pairs[replace(one.identity, rank=""), path] = None
+        found: dict[Identity, set[str]] = {}
+        for identity, path in fairly(pairs, _owner)[:PATHS_MAX]:
+            found.setdefault(identity, set()).add(path)
         return found
 
     def numbers(self, path: str, file: str) -> dict[str, int]:
@@ -56,3 +63,9 @@ class WorkloadCgroups:
             return self._hierarchy.path_in(self._processes.cgroup(tgid))
         except (ProcessGone, NotPossibleHere):
             return None
+
+
+def _owner(one: tuple[Identity, str]) -> Hashable:
+    """Who a cgroup is of: a container, or a user or service that is in none."""
+    identity, path = one
+    return identity, *path.split("/", 3)[1:3]

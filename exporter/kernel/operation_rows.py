@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from exporter.kernel import abi
 from exporter.kernel.abi import Api
@@ -108,6 +108,10 @@ class ErrorKey(NamedTuple):
     code: int
 
 
+_FEW: Final = 64
+"""Processes for which looking up all possible operations costs less than reading all rows."""
+
+
 class Operations(NamedTuple):
     """calls: rows that count each call once.
 
@@ -140,21 +144,30 @@ class OperationTable:
         return self._last
 
     def read_of(self, processes: Collection[int]) -> Operations:
-        """Operations of some processes, read key by key: a full node has tens of thousands of operations."""
+        """Operations of some processes. Of few they are read key by key: a full node has tens of thousands of operations."""
         calls: dict[OperationKey, OperationRow] = {}
         waits: dict[ProgressKey, OperationRow] = {}
         table = self._maps.get("operations")
         if table is None:
             return Operations(calls, waits)
-        for key in self._possible_of(processes):
-            value = table.get(abi.OPERATION_KEY.pack(*key))
-            if value is None:
-                continue
+        for key, value in self._rows_of(table, processes):
             if key.operation == abi.OPERATION_NCCL_WAIT:
                 waits[ProgressKey(key.process, key.communicator)] = OperationRow(value)
             else:
                 calls[key] = OperationRow(value)
         return Operations(calls, waits)
+
+    def _rows_of(self, table: MapReader, processes: Collection[int]) -> Iterator[tuple[OperationKey, bytes]]:
+        if len(processes) > _FEW:
+            wanted = {abi.NUMBER.pack(process) for process in processes}
+            for raw_key, value in table.items():
+                if raw_key[: abi.NUMBER.size] in wanted:
+                    yield OperationKey(*abi.OPERATION_KEY.unpack(raw_key)), value
+            return
+        for key in self._possible_of(processes):
+            found = table.get(abi.OPERATION_KEY.pack(*key))
+            if found is not None:
+                yield key, found
 
     def _possible_of(self, processes: Iterable[int]) -> Iterator[OperationKey]:
         """All possible keys. NCCL operations have one for each communicator that the process has had, and one without."""

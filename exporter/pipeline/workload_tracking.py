@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
+from typing import Final
 
 from exporter import catalog
 from exporter.chains.chain import Chain
@@ -23,6 +25,7 @@ from exporter.kernel.readings import Reading
 from exporter.model import Identity, label_value
 from exporter.own_metrics.store import OwnMetrics
 from exporter.pipeline.chain_events import ChainEvents
+from exporter.pipeline.chain_shares import ChainShares
 from exporter.pipeline.memberships import lags_ns, memberships
 from exporter.pipeline.tick import Detected, Pipeline, Rows, TickResult
 from exporter.probes.sampling import AdaptiveSampler
@@ -30,6 +33,9 @@ from exporter.series.host_totals import TracedProcess
 from exporter.series.store import SeriesStore
 from exporter.totals import Totals, merged
 from exporter.workloads.registry import WorkloadRegistry
+
+RETIRED_AT_ONCE: Final = 1_024
+"""Processes whose last totals are kept in one tick. A program may end thousands in a second."""
 
 
 class WorkloadTracking:
@@ -59,8 +65,10 @@ class WorkloadTracking:
         self._own = own
         self._clock = clock
         self._windows = windows
+        self._chain_shares = ChainShares(registry.refused)
         self._lock = threading.Lock()
-        self._ended: set[int] = set()  # processes whose last totals have not been kept yet
+        # Processes whose last totals have not been kept yet, in the order of their ends.
+        self._ended: dict[int, None] = {}
         self._communicators: dict[
             int, Sequence[CommunicatorRow]
         ] = {}  # the last ones of a process, which it may have destroyed
@@ -76,16 +84,16 @@ class WorkloadTracking:
         While a snapshot is taken this is left to the next tick: a snapshot accounts what was lost.
         """
         with self._lock:
-            self._ended.update(ended)
+            self._ended.update(dict.fromkeys(ended))
             rows = self._pipeline.read()
-            self._registry.admit(rows.processes)
+            self._registry.admit(rows.processes, self._ended)
             if self._pipeline.lock.acquire(blocking=False):
                 try:
                     self._run(rows)
                 finally:
                     self._pipeline.lock.release()
-            self._sample_launches(rows.processes.keys() - self._ended)
-            self._ended &= rows.processes.keys()
+            self._sample_launches(rows.processes.keys() - self._ended.keys())
+            self._ended = {process: None for process in self._ended if process in rows.processes}
             self._own.set(catalog.own.TRACKED_PROCESSES, len(self._registry))
 
     def end_all(self) -> None:
@@ -151,7 +159,7 @@ class WorkloadTracking:
 
     def _run(self, rows: Rows) -> None:
         """Needs both locks."""
-        ended = set(self._ended)
+        ended = set(islice(self._ended, RETIRED_AT_ONCE))
         self._communicators.update((process, known) for process, known in rows.communicators.items() if known)
         renames = self._registry.update_identities(rows.communicators)
         result = self._pipeline.tick(
@@ -172,7 +180,8 @@ class WorkloadTracking:
             for process in ended:
                 self._communicators.pop(process, None)
             self._sampler.forget(ended)
-            self._ended.clear()
+            for process in ended:
+                del self._ended[process]
 
     def _retire(self, ended: Iterable[int], rows: Rows, result: TickResult) -> None:
         costs_ns = self._sampler.spent_ns()
@@ -206,10 +215,14 @@ class WorkloadTracking:
 
     def _report(self, detected: Collection[Detected]) -> None:
         """Chain events go out while it is still known whose they are."""
+        now, transitions = self._clock.now(), []
         for transition, _, culprit_tgids in detected:
-            self._events.transition(transition, self._chain_process(transition.chain, culprit_tgids), self._clock.now())
-        transitions = [one.transition for one in detected]
-        chains, now = self._pipeline.open_chains(), self._clock.now()
+            owner = self._registry.owner(transition.chain.process)
+            if self._chain_shares.admits(transition, owner, now.monotonic_ns):
+                transitions.append(transition)
+                self._events.transition(transition, self._chain_process(transition.chain, culprit_tgids), now)
+        unreported = self._chain_shares.unreported
+        chains = [chain for chain in self._pipeline.open_chains() if chain.id not in unreported]
         self._pipeline.run("chains", partial(self._events.update, chains, self._chain_process, now))
         self._pipeline.run("chains", partial(self._events.evidence, chains, transitions, self._chain_process, now))
 

@@ -19,13 +19,15 @@ CLAIMED: Final = "claimed_labels"
 BRIEF: Final = "brief_workloads"
 SERIES: Final = "series"
 INFOS: Final = "infos"
+READS: Final = "reads"
+CHAINS: Final = "chains"
 OTHER: Final = "other"
 OWNERS_MAX: Final = 32
 """Owners with a series of their own; what others were refused is counted as `other`."""
 KEPT_SECONDS: Final = 900.0
 """An owner that was refused nothing for so long makes room for another one; its refusals are then counted as `other`."""
 
-_SPOKEN: Final = {CLAIMED: "labels already in use", BRIEF: "short-lived workloads"}
+_SPOKEN: Final = {CLAIMED: "labels already in use", BRIEF: "short-lived workloads", READS: "new processes"}
 """A resource in a log line, where its name in the metric says too little."""
 
 _ADVICE: Final = {
@@ -33,6 +35,8 @@ _ADVICE: Final = {
     CLAIMED: "another owner has them, so its series have its name as `container`, or rank `other`",
     BRIEF: "of its workloads that ran less than a minute, the last 32 have series, the others count as rank `other`",
     SERIES: "further error codes are exported as code `other`",
+    CHAINS: "further chains are in the metrics only: one in six seconds is in the log and the history",
+    READS: "it starts processes faster than they can be read, and those that ended before have no rank and no container",
     INFOS: "further processes have no gpustall_workload_info",
 }
 _ADVICE_FOR_TABLES: Final = (

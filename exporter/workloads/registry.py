@@ -21,13 +21,14 @@ from exporter.workloads import refusals
 from exporter.workloads.admission import Admission
 from exporter.workloads.container import confirmed
 from exporter.workloads.identity import name_process
+from exporter.workloads.new_processes import NewProcesses
 from exporter.workloads.orchestrators.pod_cache import PodCache
 from exporter.workloads.owner import Owner
 from exporter.workloads.owner_places import OwnerPlaces
 from exporter.workloads.process_reader import ProcessReader, Reads
 from exporter.workloads.rank import Communicator, rank_from_communicators
 from exporter.workloads.refusals import Refusals
-from exporter.workloads.workload_process import OTHER, WorkloadProcess, infos, unread_process
+from exporter.workloads.workload_process import OTHER, WorkloadProcess, infos
 
 HOLD_BACK_TICKS = 2
 NAME_TICKS = 20
@@ -70,6 +71,7 @@ class WorkloadRegistry:
         self._traced: dict[int, WorkloadProcess] = {}
         self.refused = refused or Refusals()
         self._shares = shares or Shares({})
+        self._new = NewProcesses(self._reader, self._shares.of_process, self.refused)
         self._admission = Admission(max_workloads, self.refused)
         self._places = OwnerPlaces(self._shares, self.refused)
         self._evicted: list[Identity] = []
@@ -85,15 +87,9 @@ class WorkloadRegistry:
     def __contains__(self, process: int) -> bool:
         return process in self._traced
 
-    def admit(self, rows: Mapping[int, ProcessRow]) -> None:
-        """Add the processes that are not known yet; reads their /proc once."""
-        unknown = rows.keys() - self._traced.keys()
-        newest = {row.tgid: number for number, row in sorted(rows.items())} if unknown else {}
-        for number in sorted(unknown):
-            row = rows[number]
-            share = self._shares.of_process(number)
-            uid = share.uid if share else 0
-            traced = self._reader.read(number, row, uid) if newest[row.tgid] == number else unread_process(row, uid)
+    def admit(self, rows: Mapping[int, ProcessRow], ended: Collection[int] = ()) -> None:
+        """Add processes that are not known yet, all that have ended among them; reads their /proc once, as time allows."""
+        for number, traced, share in self._new.read(rows, rows.keys() - self._traced.keys(), ended):
             self._traced[number] = traced
             traced.admitted_at = self._ticks
             if share:
@@ -229,6 +225,11 @@ class WorkloadRegistry:
     def expire(self, retained: Iterable[Identity]) -> None:
         """Free the places of identities that no process has any more. retained: those whose totals are still exported."""
         self._admission.keep({*retained, *self.identities().values()})
+
+    def owner(self, process: int) -> Owner:
+        """Who answers for a process."""
+        traced = self._traced.get(process)
+        return traced.owner if traced else ALL_OTHERS
 
     def tgid(self, process: int) -> int:
         """The tgid in the exporter's pid namespace; 0 when it is not visible there."""

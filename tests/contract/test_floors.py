@@ -93,6 +93,7 @@ CTYPES = {
     "kernel/maps.py": "buffers for batch look-ups",
     "kernel/filtered_child.py": "seccomp, perf_event_open(2), and machine code that is called",
     "kernel/perf_events.py": "perf_event_open(2) has no wrapper in Python",
+    "host/cgroup_handles.py": "open_by_handle_at(2) has no wrapper in Python",
     "host/capabilities.py": "capget(2), capset(2) and prctl(2) have no wrapper in Python",
     "kernel/uprobe_events.py": "the address of a path in struct perf_event_attr",
     "host/reader_program.py": "mmap(2): the module mmap hides where its mappings are",

@@ -41,10 +41,6 @@ SECONDS = ((13,), (6, 13), (6, 13))
 TICK = 0.04
 """By how much a mean of ten seconds changes in a tick and a half, where two thirds of the time are lost in it."""
 
-HIDDEN_WORK = (
-    "what a worker computes for a batch was hidden before, and counts as dataloader while the worker is delayed"
-)
-
 pytestmark = [pytest.mark.end_to_end, pytest.mark.acceptance]
 
 
@@ -219,12 +215,8 @@ class TestWhileOpen:
     def test_it_is_one_chain(self, moments: list[Moment]) -> None:
         assert len({one.explained["chain_id"] for one in moments}) == 1
 
-    def test_share_of_now_is_that_of_the_jobs_own_log(
-        self, moments: list[Moment], request: pytest.FixtureRequest
-    ) -> None:
+    def test_share_of_now_is_that_of_the_jobs_own_log(self, moments: list[Moment]) -> None:
         """Within five percentage points, ten seconds after each change."""
-        if "worker" in request.node.name or "disk" in request.node.name:
-            request.applymarker(pytest.mark.xfail(strict=True, reason=HIDDEN_WORK))
         steady = [one for one in moments if one.is_steady]
 
         assert [one.explained["now"]["lost_ratio"] for one in steady] == pytest.approx(

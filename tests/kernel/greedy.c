@@ -143,6 +143,18 @@ static void make_worker(uint64_t number)
 	waitpid(child, NULL, 0);
 }
 
+/* A process of its own, that fails in a call and ends. */
+static void make_caller(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		cudaEventRecord(2);
+		_exit(1);
+	}
+	waitpid(child, NULL, 0);
+}
+
 static void make(const char *what, uint64_t number)
 {
 	uint64_t where;
@@ -173,6 +185,8 @@ static void make(const char *what, uint64_t number)
 		cudaStreamBeginCapture(new_address(), 0);
 	else if (!strcmp(what, "workers"))
 		make_worker(number);
+	else if (!strcmp(what, "callers"))
+		make_caller();
 	else if (!strcmp(what, "collectives"))
 		ncclAllReduce(NULL, NULL, 1024, 7, 0, communicators[number % made_communicators], 0);
 	else if (!strcmp(what, "frontiers"))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.kernel.abi import IntervalKind, ThreadState, Waker
+from exporter.kernel.abi import IntervalKind, ThreadState, Victim, Waker
+from exporter.kernel.thread_rows import WakeupKey, WakeupRow
 from tests.support import accounts
 from tests.support.accounts import UNASKED, Account
 from tests.support.traced import Tracer
@@ -53,6 +54,11 @@ def wakers(account: Account, state: ThreadState) -> set[Waker]:
     return {key.waker for key, row in account.accounts.wakeups.items() if key.state is state and row.windows}
 
 
+def of_workers(account: Account) -> list[tuple[WakeupKey, WakeupRow]]:
+    """All work of workers."""
+    return [(key, row) for key, row in account.accounts.wakeups.items() if key.victim is Victim.WORKER]
+
+
 def ran_ns(account: Account, tolerance: float) -> Between:
     """From the worker's CPU time to its time on a CPU: steal is only booked when it leaves the CPU."""
     cpu_ns, on_cpu_ns = account.truth["worker_cpu_ns"], account.truth["worker_ran_ns"]
@@ -94,6 +100,20 @@ class TestWorker:
 
         assert min(split[ThreadState.ON_CPU], split[ThreadState.RUNNABLE]) > 0
         assert split.keys() <= UNASKED
+
+    def test_all_of_its_work_is_known_whether_or_not_it_is_waited_for(
+        self, wakeups: Wakeups, two_cpus: tuple[int, int]
+    ) -> None:
+        """4 ms in each gap, of which the step thread computes for one itself. Between them it has nothing to do: no work."""
+        on, other = two_cpus
+        account = wakeups("burn", 4000, "early", "apart", on=on, other=other)
+        ((key, row),) = of_workers(account)
+        work = dict(zip(ThreadState, row.states_ns, strict=True))
+
+        assert key.waker is Waker.PROCESS
+        assert work[ThreadState.ON_CPU] >= max(GAPS * 4 * MS, split_ns(account, ThreadState.PIPE)[ThreadState.ON_CPU])
+        assert work[ThreadState.PIPE] == 0
+        assert sum(row.states_ns) == row.resolved_ns
 
     @pytest.mark.acceptance
     @pytest.mark.parametrize(("hogs", "tolerance"), [(0, 0.1), (2, 0.15)])

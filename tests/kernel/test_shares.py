@@ -295,6 +295,18 @@ class TestOwners:
 
         assert [number in placed for number in numbers] == [True, True, False, True]
 
+    def test_process_that_found_no_place_uses_none_of_its_owners(self, traced: Tracer, program: Path) -> None:
+        """Others hold all of them."""
+        for number in range(1, abi.FEEDING_PLACES + 1):
+            held = abi.NUMBER.pack(number + abi.FEEDING_PLACES).ljust(abi.FEEDING_ROW.size, b"\0")
+            traced.kernel.maps["feeding"].put(feeding_place(number), held)
+        with greedy.running(program, "copies", "1") as tgid:
+            (number, _) = _row(traced.tables.read(), tgid)
+            share = traced.tables.shares.of_process(number)
+
+        assert share is not None
+        assert share.used[ShareTable.FEEDING] == 0
+
     def test_user_of_a_namespace_is_the_one_who_made_it(self, traced: Tracer, program: Path) -> None:
         """In a user namespace of its own, a program may take any user id."""
         with greedy.running(program, "copies", "1", user=OTHER_USER, around=("unshare", "-Ur")) as _:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from exporter.host.cgroups import keyed_numbers
+from exporter.host.cgroups import Hierarchy, keyed_numbers
 from exporter.model import Identity
 from exporter.series.host_totals import TracedProcess
 
@@ -39,3 +40,16 @@ class FakeCgroups:
 def traced(tgid: int, container: str = "c", rank: str = "0") -> TracedProcess:
     """A process of rank 0 in a container; its number is its tgid."""
     return TracedProcess(tgid, tgid, Identity("n", rank=rank, container=container))
+
+
+def hierarchy_in(root: Path, own_id: int | None = None) -> Hierarchy:
+    """Folders that stand for cgroups of version 2: the number of a folder's inode is the id."""
+    return Hierarchy(root, 2, "memory", own_id, by_inode)
+
+
+def by_inode(root: str, cgroup_id: int) -> str | None:
+    """As cgroup_handles.path_by_id()."""
+    for folder in (Path(root), *Path(root).rglob("*")):
+        if folder.stat().st_ino == cgroup_id:
+            return "/" + folder.relative_to(root).as_posix().removeprefix(".")
+    raise FileNotFoundError(cgroup_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from exporter.accounting.attribution import LostTime, WakeupPaths
 from exporter.accounting.exposed import Exposed
 from exporter.accounting.sharing import Growth
+from exporter.accounting.workers import WorkDone
 from exporter.kernel.abi import Awaited, Culprit, ThreadState, Victim, Waker
 from exporter.kernel.awaited_rows import AwaitedBy
 from exporter.kernel.thread_rows import BlameKey, WakeupRow
@@ -29,6 +30,8 @@ class Books:
         self.blame: dict[BlameKey, int] = {}
         self._charged: Growth[BlameKey] = Growth()
         self.wakeup_paths: WakeupPaths = {}
+        self._worked_ns: dict[ThreadState, int] = {}
+        self._steps = 0
         self.disks: dict[str, int] = {}  # what was slept for disks since the last tick, by who used them
         self.awaited: dict[
             tuple[ThreadState, AwaitedBy], int
@@ -44,6 +47,12 @@ class Books:
         """What the wakers of sleeps in `state` have done so far."""
         row = WakeupRow(1, sum(states_ns.values()), abstained_ns, states_of(states_ns))
         self.wakeup_paths[state] = {**self.wakeup_paths.get(state, {}), waker: row}
+
+    def steps(self, count: int, worked_ns: By) -> None:
+        """So many steps, for each of which a worker has done this, whether or not it was waited for."""
+        self._steps += count
+        for state, ns in worked_ns.items():
+            self._worked_ns[state] = self._worked_ns.get(state, 0) + count * ns
 
     def book(
         self,
@@ -66,9 +75,14 @@ class Books:
             now_ns,
             disks=disks,
             awaited=awaited,
+            work=self._work(),
             is_blame_read=is_blame_read,
         )
         return self.lost()
+
+    def _work(self) -> WorkDone:
+        row = WakeupRow(self._steps, sum(self._worked_ns.values()), 0, states_of(self._worked_ns))
+        return WorkDone({Waker.PROCESS: row} if self._steps else {}, self._steps)
 
     def lost(self) -> dict[tuple[str, str], int]:
         """By cause and culprit."""

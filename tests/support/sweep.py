@@ -63,8 +63,8 @@ def group_tree(hierarchy: Path, purpose: str) -> Iterator[Path]:
     try:
         yield group
     finally:
-        for folder, _, _ in os.walk(group, topdown=False):
-            _remove_group(Path(folder))
+        for one in reversed(list(_folders(group))):
+            _remove_group(one)
 
 
 def mark(group: Path) -> None:
@@ -169,16 +169,26 @@ def _marked_processes() -> Iterator[tuple[int, str]]:
 
 def _groups(is_gone: Callable[[str], bool]) -> list[Path]:
     """Control groups of such runs and all groups within them, the innermost first."""
-    found: list[Path] = []
+    found: dict[Path, None] = {}
     for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
         _, root, kind, *_ = line.split()
-        for folder, _, _ in os.walk(root) if kind in ("cgroup", "cgroup2") else ():
+        for folder in _folders(Path(root)) if kind in ("cgroup", "cgroup2") else ():
             run = ""
             with suppress(OSError):
                 run = os.getxattr(folder, ATTRIBUTE).decode()
-            if is_gone(run) or Path(folder).parent in found:
-                found.append(Path(folder))
-    return found[::-1]
+            if is_gone(run) or folder.parent in found:
+                found[folder] = None
+    return [*reversed(found)]
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """This one and all below it, however deep, each before those that are in it."""
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        with suppress(OSError), os.scandir(folder) as entries:
+            waiting += [folder / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def _thaw(group: Path) -> None:

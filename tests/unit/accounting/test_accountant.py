@@ -130,6 +130,12 @@ class TestWakeupPaths:
 
         assert bench.tick(1)[1].wakeup_paths == {}
 
+    def test_work_of_workers_is_no_path(self, bench: Bench) -> None:
+        """What they did for all of their work, whether or not a step thread slept."""
+        bench.kernel.wakeup(1, ON_CPU, {ON_CPU: 500}, victim=Victim.WORKER)
+
+        assert bench.tick(1)[1].wakeup_paths == {}
+
     def test_wakers_are_added_up(self, bench: Bench) -> None:
         """A worker, another thread, and a program outside of the job."""
         bench.kernel.wakeup(1, PIPE, {IO: 500}, waker=Waker.PROCESS)

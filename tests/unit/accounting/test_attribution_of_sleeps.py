@@ -45,6 +45,18 @@ class TestWakeupPaths:
 
         assert books.book({PIPE: 50}) == {("cpu_oversubscribed", "python"): 50}
 
+    def test_late_worker_is_charged_with_what_has_grown_of_its_work(self, books: Books) -> None:
+        """It computes for 40 ns in each step, hidden behind the GPU, and then reads from a disk for 60 ns besides: two thirds of
+        the wait is seen to be computing, and all of it is the disk's.
+        """
+        for second in range(10):
+            books.steps(10, {ON_CPU: 40})
+            books.book(at=second)
+        books.steps(10, {ON_CPU: 40, IO: 60})
+        books.wakeup_path(PIPE, {ON_CPU: 400, IO: 200})
+
+        assert books.book({PIPE: 600}, at=10) == {("block_io", ""): 600}
+
     def test_thread_of_the_process_is_charged_where_no_worker_is(self, books: Books) -> None:
         """A thread that fetches data."""
         books.wakeup_path(LOCK, {RUNNABLE: 100})

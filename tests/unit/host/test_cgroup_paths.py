@@ -8,6 +8,7 @@ import pytest
 
 from exporter.host.cgroup_paths import CgroupPaths
 from exporter.host.cgroups import Hierarchy
+from tests.support.cgroups import hierarchy_in
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def hierarchy(tmp_path: Path) -> Hierarchy:
     """Seen from /kubepods/pod1/a."""
     for path in ("kubepods/pod1/a", "kubepods/pod2/b", "system.slice/sshd.service"):
         (tmp_path / path).mkdir(parents=True)
-    return Hierarchy(tmp_path, 2, "", own_id=(tmp_path / "kubepods/pod1/a").stat().st_ino)
+    return hierarchy_in(tmp_path, own_id=(tmp_path / "kubepods/pod1/a").stat().st_ino)
 
 
 class TestResolve:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from exporter.host.cgroups import Hierarchy, hierarchy_of, keyed_numbers, unified_hierarchy
+from exporter.host.cgroups import (
+    LEVELS_MAX,
+    PATHS_KEPT,
+    Hierarchy,
+    hierarchy_of,
+    keyed_numbers,
+    unified_hierarchy,
+    with_ancestors,
+)
+from tests.support.cgroups import by_inode, hierarchy_in
 
 
 class TestHierarchies:
@@ -76,6 +86,7 @@ class TestInContainers:
         found = hierarchy_of("memory", machine, root_id=root.stat().st_ino)
 
         assert found is not None
+        found.find = by_inode
         assert found.root == root
         assert found.path_in("0::/../../pod2/b\n") == "/kubepods/pod2/b"
         assert found.path_in("0::/\n") == "/kubepods/pod1/a"
@@ -94,31 +105,10 @@ class TestInContainers:
 
 class TestCgroups:
     @pytest.fixture
-    def clock(self) -> list[float]:
-        """The current time."""
-        return [100.0]
-
-    @pytest.fixture
-    def hierarchy(self, tmp_path: Path, clock: list[float]) -> Hierarchy:
+    def hierarchy(self, tmp_path: Path) -> Hierarchy:
         """With one cgroup below another."""
         (tmp_path / "system.slice" / "a.service").mkdir(parents=True)
-        return Hierarchy(tmp_path, 2, "memory", clock=lambda: clock[0])
-
-    def test_inode_number_of_a_folder_is_the_id_of_its_path(self, hierarchy: Hierarchy, tmp_path: Path) -> None:
-        number = (tmp_path / "system.slice" / "a.service").stat().st_ino
-
-        assert hierarchy.path_of(number) == "/system.slice/a.service"
-        assert hierarchy.path_of(tmp_path.stat().st_ino) == "/"
-
-    def test_new_cgroup_is_found_a_second_later(self, hierarchy: Hierarchy, tmp_path: Path, clock: list[float]) -> None:
-        """An unknown id does not cause a walk each time."""
-        hierarchy.path_of(1)
-        (tmp_path / "new").mkdir()
-        number = (tmp_path / "new").stat().st_ino
-
-        assert hierarchy.path_of(number) is None
-        clock[0] += 1.0
-        assert hierarchy.path_of(number) == "/new"
+        return hierarchy_in(tmp_path)
 
     def test_removed_cgroup_is_gone(self, hierarchy: Hierarchy, tmp_path: Path) -> None:
         """Its path is still known."""
@@ -128,6 +118,33 @@ class TestCgroups:
         folder.rmdir()
 
         assert hierarchy.is_gone(number)
+        assert hierarchy.path_of(number) == "/system.slice/a.service"
+
+    def test_what_cannot_be_looked_up_is_not_gone(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Under a seccomp filter. The log has one line about it."""
+
+        def refused(_root: str, _cgroup_id: int) -> str | None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        hierarchy = Hierarchy(tmp_path, 2, "memory", find=refused)
+
+        assert not hierarchy.is_gone(7)
+        assert [hierarchy.path_of(number) for number in (7, 8)] == [None, None]
+        assert len(caplog.records) <= 1
+
+    def test_paths_of_so_many_are_kept(self, tmp_path: Path) -> None:
+        """The one that was looked up first is looked up again."""
+        looked_up: list[int] = []
+
+        def found(_root: str, cgroup_id: int) -> str | None:
+            looked_up.append(cgroup_id)
+            return f"/{cgroup_id}"
+
+        hierarchy = Hierarchy(tmp_path, 2, "memory", find=found)
+        for number in (*range(PATHS_KEPT + 1), 0, PATHS_KEPT):
+            hierarchy.path_of(number)
+
+        assert looked_up == [*range(PATHS_KEPT + 1), 0]
 
     def test_missing_file_has_no_numbers(self, hierarchy: Hierarchy) -> None:
         """Nor has a missing cgroup."""
@@ -161,3 +178,14 @@ class TestCgroups:
         hierarchy = Hierarchy(tmp_path, 1, "cpu")
 
         assert hierarchy.path_in("4:cpu,cpuacct:/job\n3:memory:/other\n") == "/job"
+
+
+class TestAncestors:
+    def test_root_is_none_of_them(self) -> None:
+        assert with_ancestors("/a/b") == ["/a/b", "/a"]
+
+    def test_of_thousands_the_outermost_are_looked_at(self) -> None:
+        """And the cgroup itself."""
+        path = "/a" * 1_500
+
+        assert with_ancestors(path) == [path, *("/a" * levels for levels in range(LEVELS_MAX, 0, -1))]

@@ -10,6 +10,7 @@ from exporter.host.cgroups import Hierarchy
 from exporter.hostmetrics.cgroup_labels import CgroupLabels
 from exporter.model import Identity
 from exporter.workloads.orchestrators.pod_cache import Pod, PodCache
+from tests.support.cgroups import hierarchy_in
 
 CONTAINER_ID = "0123456789ab" + "c" * 52
 SCOPE = f"docker-{CONTAINER_ID}.scope"
@@ -22,7 +23,7 @@ def hierarchy(tmp_path: Path) -> Hierarchy:
     """With a service, and a container that has a cgroup below it."""
     (tmp_path / "system.slice/cron.service").mkdir(parents=True)
     (tmp_path / SCOPE / "init").mkdir(parents=True)
-    return Hierarchy(tmp_path, 2, "memory")
+    return hierarchy_in(tmp_path)
 
 
 def id_of(hierarchy: Hierarchy, path: str) -> int:

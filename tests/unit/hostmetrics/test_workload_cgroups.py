@@ -6,7 +6,7 @@ from pathlib import Path
 
 from exporter.host.cgroups import Hierarchy
 from exporter.host.processes import Processes
-from exporter.hostmetrics.workload_cgroups import WorkloadCgroups
+from exporter.hostmetrics.workload_cgroups import PATHS_MAX, WorkloadCgroups
 from exporter.model import Identity
 from tests.support.cgroups import traced
 from tests.unit.host.process_tree import process
@@ -58,3 +58,16 @@ def test_without_a_hierarchy_there_are_no_cgroups(tmp_path: Path) -> None:
     assert found.version == 0
     assert found.paths([traced(10)]) == {}
     assert (found.number("/", "x"), found.words("/", "x"), found.numbers("/", "x")) == (None, [], {})
+
+
+def test_owner_of_thousands_of_cgroups_leaves_room_for_others(tmp_path: Path) -> None:
+    """A user has each process in a cgroup of its own; one of a service comes last."""
+    for tgid in range(10, 10 + PATHS_MAX):
+        process(tmp_path / "proc", tgid, cgroup=b"0::/user.slice/user-1001.slice/%d\n" % tgid)
+    process(tmp_path / "proc", 9, cgroup=b"0::/system.slice/a.service\n")
+    found = WorkloadCgroups(Processes(tmp_path / "proc"), Hierarchy(tmp_path, 2, "memory")).paths(
+        [traced(tgid) for tgid in (*range(10, 10 + PATHS_MAX), 9)]
+    )
+
+    assert "/system.slice/a.service" in found[CONTAINER]
+    assert len(found[CONTAINER]) == PATHS_MAX

@@ -8,6 +8,7 @@ import pytest
 
 from exporter import catalog
 from exporter.model import Histogram
+from exporter.pipeline.workload_tracking import RETIRED_AT_ONCE
 from tests.unit.host.process_tree import process
 from tests.unit.pipeline.bench import Bench
 
@@ -55,6 +56,20 @@ class TestEndedProcesses:
         bench.tracking.tick([1])
 
         assert bench.exported(catalog.cuda.OPERATIONS) == {("3", "runtime", "cudaMalloc"): 2}
+
+    def test_thousands_that_end_at_once_take_several_ticks(self, bench: Bench) -> None:
+        """What each has done is counted, once."""
+        numbers = range(2, 2 * RETIRED_AT_ONCE + 2)
+        for number in numbers:
+            bench.kernel.process(number, tgid=0)
+            bench.kernel.call(number, "cudaFree", durations_ns=[100])
+        left = []
+        for ended in (numbers, (), ()):
+            bench.tracking.tick(ended)
+            left.append(len(bench.kernel.maps["processes"].rows))
+
+        assert left == [1 + RETIRED_AT_ONCE, 1, 1]
+        assert sum(bench.exported(catalog.cuda.OPERATIONS).values()) == 2 + len(numbers)
 
     def test_lost_exit_event_is_found_by_the_liveness_check(self, bench: Bench) -> None:
         """/proc has no such process."""
