@@ -30,7 +30,7 @@ def path_by_id(root: str, cgroup_id: int) -> str | None:
     Raises FileNotFoundError if there is no cgroup with this id, and another OSError if that cannot be found out: PermissionError
     without CAP_DAC_READ_SEARCH, or if a seccomp profile forbids open_by_handle_at().
     """
-    mount = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    mount = _open_mount(root)
     try:
         folder = _open_by_id(mount, cgroup_id)
         try:
@@ -43,6 +43,19 @@ def path_by_id(root: str, cgroup_id: int) -> str | None:
     if shown != top and not shown.startswith(f"{top}/"):
         return None
     return shown[len(top) :] or "/"
+
+
+def check_id(root: str, cgroup_id: int) -> None:
+    """Raises what path_by_id() raises, at half its cost."""
+    mount = _open_mount(root)
+    try:
+        os.close(_open_by_id(mount, cgroup_id))
+    finally:
+        os.close(mount)
+
+
+def _open_mount(root: str) -> int:
+    return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _open_by_id(mount: int, cgroup_id: int) -> int:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from exporter.host.cgroup_handles import path_by_id
+from exporter.host.cgroup_handles import check_id, path_by_id
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class Hierarchy:
     """One mounted cgroup hierarchy. root: its mount point. version: 1 or 2. controller: by its name in version 1.
 
     own_id: of the cgroup that paths in /proc are relative to, which is the exporter's; None where they start at the root.
+    find, check: as in cgroup_handles.
     """
 
     root: Path
@@ -44,6 +45,7 @@ class Hierarchy:
     controller: str
     own_id: int | None = None
     find: Callable[[str, int], str | None] = path_by_id
+    check: Callable[[str, int], object] = check_id
     _paths: dict[int, str] = field(default_factory=dict)
 
     def path_of(self, cgroup_id: int) -> str | None:
@@ -69,7 +71,7 @@ class Hierarchy:
     def is_gone(self, cgroup_id: int) -> bool:
         """Whether it is known that there is no cgroup with this id."""
         try:
-            self.find(str(self.root), cgroup_id)
+            self.check(str(self.root), cgroup_id)
         except FileNotFoundError:
             return True
         except OSError:
@@ -178,8 +180,8 @@ def with_ancestors(path: str) -> list[str]:
 def _warn(errno: int) -> None:
     """Once for each kind of error."""
     log.warning(
-        "cgroups have no names, so what they use counts for the node: open_by_handle_at: %s; it needs CAP_DAC_READ_SEARCH,"
-        " and a seccomp profile that allows it",
+        "cannot find cgroups by their ids: open_by_handle_at: %s; what they use counts for the node until the exporter has"
+        " CAP_DAC_READ_SEARCH and a seccomp profile that allows the call",
         os.strerror(errno),
     )
 

@@ -58,8 +58,9 @@ def environment(
 
 
 def is_whole(area: bytes) -> bool:
-    """Whether nothing but variables is at its beginning and its end: a title is written over it from the beginning, and often
-    the rest is filled. Between them may be hundreds of thousands of variables.
+    """Whether no title was written over it: its beginning and its end hold nothing but variables.
+
+    A title is written from the beginning, and often the rest is filled. In between may be hundreds of thousands of variables.
     """
     if len(area) > ENVIRON_BYTES_MAX:
         return True

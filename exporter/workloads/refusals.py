@@ -35,7 +35,8 @@ _ADVICE: Final = {
     CLAIMED: "another owner has them, so its series have its name as `container`, or rank `other`",
     BRIEF: "of its workloads that ran less than a minute, the last 32 have series, the others count as rank `other`",
     SERIES: "further error codes are exported as code `other`",
-    CHAINS: "further chains are in the metrics only: one in six seconds is in the log and the history",
+    CHAINS: "too many of its chains have opened at once: until fewer do, the log and the history get one every six seconds,"
+    " and the metrics all",
     READS: "it starts processes faster than they can be read, and those that ended before have no rank and no container",
     INFOS: "further processes have no gpustall_workload_info",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.cgroup_handles import path_by_id
+from exporter.host.cgroup_handles import check_id, path_by_id
 from tests.support.named_cgroup import hierarchies, named_cgroup
 
 NAME = f"gpustall-handles-{os.getpid()}"
@@ -41,9 +41,11 @@ class TestPathById:
     def test_removed_cgroup_is_not_found(self, hierarchy: str) -> None:
         with named_cgroup(hierarchy, NAME) as cgroup:
             number = cgroup.stat().st_ino
+            check_id(str(hierarchies()[hierarchy]), number)
 
-        with pytest.raises(FileNotFoundError):
-            path_by_id(str(hierarchies()[hierarchy]), number)
+        for look_up in (path_by_id, check_id):
+            with pytest.raises(FileNotFoundError):
+                look_up(str(hierarchies()[hierarchy]), number)
 
     def test_path_is_that_of_the_node_where_the_hierarchy_is_reached_through_a_process(self, hierarchy: str) -> None:
         """With mounts of its own, as the node's first process has for a container."""

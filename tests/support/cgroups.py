@@ -44,7 +44,7 @@ def traced(tgid: int, container: str = "c", rank: str = "0") -> TracedProcess:
 
 def hierarchy_in(root: Path, own_id: int | None = None) -> Hierarchy:
     """Folders that stand for cgroups of version 2: the number of a folder's inode is the id."""
-    return Hierarchy(root, 2, "memory", own_id, by_inode)
+    return Hierarchy(root, 2, "memory", own_id, by_inode, by_inode)
 
 
 def by_inode(root: str, cgroup_id: int) -> str | None:

@@ -126,7 +126,7 @@ class TestCgroups:
         def refused(_root: str, _cgroup_id: int) -> str | None:
             raise PermissionError(errno.EPERM, "Operation not permitted")
 
-        hierarchy = Hierarchy(tmp_path, 2, "memory", find=refused)
+        hierarchy = Hierarchy(tmp_path, 2, "memory", find=refused, check=refused)
 
         assert not hierarchy.is_gone(7)
         assert [hierarchy.path_of(number) for number in (7, 8)] == [None, None]
